@@ -1,0 +1,77 @@
+"""Checks of what a caller passes in: each returns the value in its plain type, or says in one line what is wrong."""
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keyspread.errors import InputError
+
+
+def whole_number(name: str, value: Any, minimum: int = 1, maximum: int = 2**31 - 1) -> int:
+    """Return `value` as an int that is at least `minimum`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{name} must be a whole number, got {value!r}") from None
+    if isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be a whole number, got {value!r}")
+    if number < minimum:
+        raise InputError(f"{name} must be at least {minimum}, got {number}")
+    if number > maximum:
+        raise InputError(f"{name} must be at most {maximum}, got {number}")
+    return number
+
+
+def number(name: str, value: Any) -> float:
+    """Return `value` as a finite float."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number, got {value!r}") from None
+    if not math.isfinite(result):
+        raise InputError(f"{name} must be a finite number, got {value!r}")
+    return result
+
+
+def share(name: str, value: Any) -> float:
+    """Return `value` as a float in (0, 1]."""
+    result = number(name, value)
+    if not 0 < result <= 1:
+        raise InputError(f"{name} is a share of the messages, above 0 and at most 1, got {value!r}")
+    return result
+
+
+def not_negative(name: str, value: Any) -> float:
+    """Return `value` as a float that is 0 or more."""
+    result = number(name, value)
+    if result < 0:
+        raise InputError(f"{name} must not be negative, got {value!r}")
+    return result
+
+
+def hashes(values: Any) -> npt.NDArray[np.int64]:
+    """Return an array of key hashes as contiguous int64; uint64 is reinterpreted, never rounded."""
+    array = np.asarray(values)
+    if array.size == 0 and array.ndim == 1 and not isinstance(values, np.ndarray):
+        return np.empty(0, np.int64)  # an empty list has no type of its own
+    if array.ndim != 1 or array.dtype not in (np.int64, np.uint64):
+        raise InputError(
+            f"hashes must be a one-dimensional array of int64 or uint64, got {_describe(array)}; "
+            "keyspread.hash_keys makes one from keys"
+        )
+    return np.ascontiguousarray(array).view(np.int64)
+
+
+def one_hash(value: Any) -> np.uint64:
+    """Return one key hash as the unsigned 64 bits that kernels take."""
+    number = whole_number("a hash", value, minimum=-(2**63), maximum=2**64 - 1)
+    return np.uint64(number & 0xFFFFFFFFFFFFFFFF)
+
+
+def _describe(array: npt.NDArray[Any]) -> str:
+    if array.ndim == 0:
+        return f"a single {array.dtype}"
+    return f"{array.ndim} dimensions of {array.dtype}" if array.ndim > 1 else f"{array.dtype}"

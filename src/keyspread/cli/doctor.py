@@ -1,0 +1,30 @@
+"""`keyspread doctor`: is everything here that keyspread needs, and if not, what to do."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+
+def doctor(
+    quick: Annotated[bool, typer.Option("--quick", help="Look only, do not start Spark.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check this machine: packages, Java, Spark; say how to mend what is missing.
+
+    Exit code 0 if all that is needed is here, else 1.
+    """
+    from keyspread.cli import screen
+    from keyspread.doctor import checks
+
+    found = checks(start_spark=not quick)
+    well = all(check.ok for check in found if check.needed)
+    if as_json:
+        print(json.dumps({"ok": well, "checks": [asdict(check) for check in found]}))
+    else:
+        out = screen.console()
+        rows = [(check.ok, check.needed, check.name, check.detail, check.remedy) for check in found]
+        out.print(screen.verdicts(rows, out))
+    if not well:
+        raise typer.Exit(1)

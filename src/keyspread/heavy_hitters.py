@@ -1,0 +1,172 @@
+"""The heavy hitters of a stream in fixed memory. The counting itself is in `kernels/summary.py`."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keyspread import checks
+from keyspread.kernels import summary as kernels
+
+HeavyHitter = tuple[int, int, int]  # (hash, lower, upper)
+MOST_COUNTERS = 1 << 26
+
+
+class SpaceSaving:
+    """SpaceSaving with `capacity` counters: lower <= true <= upper, and upper - lower <= total / capacity, on any stream.
+
+    A key without a counter has bounds (0, least count). Memory is fixed; a message costs amortised O(1).
+
+    >>> summary = SpaceSaving(2)
+    >>> summary.offer_many(np.array([7, 7, 7, 8, 9]))
+    >>> summary.bounds(7), summary.total
+    ((3, 3), 5)
+    >>> summary.bounds(9)  # took over the counter of 8, so one of its two may not be its own
+    (1, 2)
+    """
+
+    def __init__(self, capacity: int) -> None:
+        capacity = checks.whole_number("capacity", capacity, maximum=MOST_COUNTERS)
+        self._summary = kernels.new_summary(capacity)
+
+    @property
+    def capacity(self) -> int:
+        """The number of counters."""
+        return int(self._summary.keys.size)
+
+    @property
+    def total(self) -> int:
+        """All messages offered so far (faded ones as what is left of them)."""
+        return int(self._summary.scalars[kernels.TOTAL])
+
+    def __len__(self) -> int:
+        """Give the number of counters in use."""
+        return int(self._summary.scalars[kernels.SIZE])
+
+    def __repr__(self) -> str:
+        """Show capacity, use and total."""
+        return f"SpaceSaving(capacity={self.capacity}, used={len(self)}, total={self.total})"
+
+    def offer(self, h: int, count: int = 1) -> None:
+        """Count the key with hash `h`, `count` times at once.
+
+        >>> summary = SpaceSaving(10)
+        >>> summary.offer(7, count=3)
+        >>> summary.total
+        3
+        """
+        count = checks.whole_number("count", count, minimum=0, maximum=2**62)
+        if count:
+            keys = np.array([checks.one_hash(h)])
+            kernels.offer_counts(self._summary, keys, np.array([count], np.int64))
+
+    def offer_many(self, hashes: npt.NDArray[Any]) -> None:
+        """Count every message of an array of hashes; the same as offering them one by one."""
+        kernels.offer_many(self._summary, checks.hashes(hashes).view(np.uint64))
+
+    def bounds(self, h: int) -> tuple[int, int]:
+        """Give (lower, upper): the true count of `h` lies between them."""
+        counter = kernels.look_up(self._summary, checks.one_hash(h))
+        if counter < 0:
+            return 0, self._least()
+        count, error = self._summary.counts[counter], self._summary.errors[counter]
+        return int(count - error), int(count)
+
+    def top(self, k: int) -> list[HeavyHitter]:
+        """Give the `k` keys with the largest upper bounds: [(hash, lower, upper), …], hottest first.
+
+        >>> summary = SpaceSaving(10)
+        >>> summary.offer_many(np.array([7, 7, 8]))
+        >>> summary.top(1)
+        [(7, 2, 2)]
+        """
+        k = checks.whole_number("k", k, minimum=0)
+        return self._listed(np.arange(len(self)))[:k]
+
+    def head(self, threshold: float) -> list[HeavyHitter]:
+        """Give every key whose share of `total` may be `threshold` or more, hottest first: no false negatives.
+
+        With capacity >= 1 / threshold. What is listed has a share above threshold - 1 / capacity.
+
+        >>> summary = SpaceSaving(10)
+        >>> summary.offer_many(np.array([7, 7, 7, 8]))
+        >>> summary.head(0.5)
+        [(7, 3, 3)]
+        """
+        threshold = checks.share("threshold", threshold)
+        counts = self._summary.counts[: len(self)]
+        return self._listed(np.flatnonzero(counts >= threshold * self.total))
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Give the upper bounds of all counters, largest first."""
+        return np.sort(self._summary.counts[: len(self)])[::-1]
+
+    def merge(self, other: "SpaceSaving") -> "SpaceSaving":
+        """Give the summary of both streams joined; all guarantees hold for it, and neither operand changes.
+
+        Its capacity is the smaller one. A key that one side does not know may have been there up to that side's
+        least count: it is added to the upper bound. (Agarwal et al., Mergeable Summaries, PODS 2012.)
+
+        >>> left, right = SpaceSaving(10), SpaceSaving(10)
+        >>> left.offer(7, 5); right.offer(7, 2)
+        >>> left.merge(right).bounds(7)
+        (7, 7)
+        """
+        joined: dict[int, tuple[int, int]] = {}  # key -> (lower, upper)
+        mine, theirs = self._by_key(), other._by_key()
+        my_least, their_least = self._least(), other._least()
+        for key in mine.keys() | theirs.keys():
+            lower, upper = mine.get(key, (0, my_least))
+            lower_there, upper_there = theirs.get(key, (0, their_least))
+            joined[key] = lower + lower_there, upper + upper_there
+        merged = SpaceSaving(min(self.capacity, other.capacity))
+        kept = sorted(joined.items(), key=lambda item: (-item[1][1], item[0]))[: merged.capacity]
+        merged._refill(
+            np.array([key for key, _ in kept], np.uint64),
+            np.array([upper for _, (_, upper) in kept], np.int64),
+            np.array([upper - lower for _, (lower, upper) in kept], np.int64),
+            self.total + other.total,
+        )
+        return merged
+
+    def fade(self) -> None:
+        """Halve every count, rounded down, so that what comes now weighs more than what was; empty counters are freed.
+
+        The bounds then hold for counts halved and rounded in the same way; their distance is at most
+        total / capacity + 1, because lower and upper round apart.
+        """
+        used = len(self)
+        counts = self._summary.counts[:used] >> 1
+        lower = (self._summary.counts[:used] - self._summary.errors[:used]) >> 1
+        left = counts > 0
+        keys = self._summary.keys[:used][left]
+        self._refill(keys, counts[left], (counts - lower)[left], (self.total + 1) >> 1)
+
+    def _refill(
+        self,
+        keys: npt.NDArray[np.uint64],
+        counts: npt.NDArray[np.int64],
+        errors: npt.NDArray[np.int64],
+        total: int,
+    ) -> None:
+        kernels.refill(self._summary, keys, counts, errors)
+        self._summary.scalars[kernels.TOTAL] = total
+
+    def _least(self) -> int:
+        """Give what a key without a counter may have at most: nothing while counters are free."""
+        return int(self._summary.counts.min()) if len(self) == self.capacity else 0
+
+    def _by_key(self) -> dict[int, tuple[int, int]]:
+        return {
+            int(key): (int(count - error), int(count))
+            for key, count, error in zip(
+                self._summary.keys[: len(self)], self._summary.counts, self._summary.errors, strict=False
+            )
+        }
+
+    def _listed(self, counters: npt.NDArray[np.intp]) -> list[HeavyHitter]:
+        hashes = self._summary.keys[counters].view(np.int64)
+        upper = self._summary.counts[counters]
+        lower = upper - self._summary.errors[counters]
+        order = np.lexsort((hashes, -upper))
+        return list(zip(hashes[order].tolist(), lower[order].tolist(), upper[order].tolist(), strict=True))

@@ -1,0 +1,80 @@
+"""How kernels are compiled, and where the compiled code is kept.
+
+`entry` marks what Python calls (kept on disk, so that only the first run on a machine compiles), `part` what
+other kernels call. The folder of the compiled code carries a hash of all kernel sources: Numba itself looks
+only at the file of the entry and would run old code after a change in one of its parts.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_HERE = Path(__file__).parent
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(_HERE.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether `folder` can be made, is writable and belongs to us: compiled code is run, so nobody else may put it there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def cache_folder() -> Path | None:
+    """Where compiled kernels are kept: the first of these that is writable, None if there is none.
+
+    The user's NUMBA_CACHE_DIR, the package's own folder, the user's cache folder, the temporary folder. On an
+    executor the package is often read-only and there is no home.
+    """
+    user = str(os.getuid()) if hasattr(os, "getuid") else "user"
+    places = [
+        numba.config.CACHE_DIR and Path(numba.config.CACHE_DIR),
+        _HERE / "__pycache__",
+        Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "keyspread",
+        Path(tempfile.gettempdir()) / f"keyspread-{user}",
+    ]
+    try:
+        name = f"kernels-{_fingerprint()}"
+    except OSError:  # imported from a zip: the sources cannot be read one by one, so nothing safe to key a cache by
+        return None
+    return next((place / name for place in places if place and _is_ours(place / name)), None)
+
+
+_FOLDER = cache_folder()
+
+
+def entry(function: Function) -> Function:
+    """Compile a kernel that Python calls, and keep the result on disk."""
+    if _FOLDER is None:
+        return numba.njit(nogil=True, error_model="numpy", _nrt=False)(function)  # type: ignore[no-any-return]
+    users_own = numba.config.CACHE_DIR  # Numba reads this while it decorates; other code's kernels keep their place
+    numba.config.CACHE_DIR = str(_FOLDER)
+    try:
+        return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)  # type: ignore[no-any-return]
+    finally:
+        numba.config.CACHE_DIR = users_own
+
+
+def part(function: Function) -> Function:
+    """Compile a kernel that other kernels call, into each of its callers.
+
+    Always inlined: an array is passed as seven numbers, and a call with three arrays costs more than most parts do.
+    """
+    return numba.njit(nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)  # type: ignore[no-any-return]

@@ -1,0 +1,211 @@
+"""SpaceSaving on arrays: `offer` in amortised O(1), whatever the stream.
+
+A hit costs a look-up and one addition. Only a miss needs the least counter, so counters are ordered lazily:
+each stands in a queue under the count it had when it was put there, and is put further back when it comes up
+and has grown since. That move is paid by the hits that made it grow.
+
+The queue is a ring of levels (one list a count) over [level, end); counters beyond `end` wait in one list and
+are dealt to the ring when `level` reaches `end`. The ring has at least as many levels as there are counters, and
+the least counter must grow by one a level, so dealing costs O(1) a message too.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from keyspread.kernels.compiled import entry, part
+from keyspread.kernels.mixing import GOLDEN
+
+SIZE, TOTAL, LEVEL, END, WAITING, QUEUED = range(6)
+_EMPTY = -1
+_32 = np.uint64(32)
+
+
+class Summary(NamedTuple):
+    """Counters 0 … size-1, the table that finds them by key and the queue that finds the least."""
+
+    keys: npt.NDArray[np.uint64]
+    counts: npt.NDArray[np.int64]
+    errors: npt.NDArray[np.int64]
+    table: npt.NDArray[np.int32]  # hash table: first counter of each chain, or -1
+    chain: npt.NDArray[np.int32]  # next counter in the same chain
+    following: npt.NDArray[np.int32]  # next counter in the same list of the queue
+    ring: npt.NDArray[np.int32]  # count modulo its length -> first counter of that list
+    scalars: npt.NDArray[np.int64]
+
+
+def new_summary(capacity: int) -> Summary:
+    """Make an empty summary."""
+    return Summary(
+        keys=np.zeros(capacity, np.uint64),
+        counts=np.zeros(capacity, np.int64),
+        errors=np.zeros(capacity, np.int64),
+        table=np.full(_power_of_two(4 * capacity), _EMPTY, np.int32),
+        chain=np.full(capacity, _EMPTY, np.int32),
+        following=np.full(capacity, _EMPTY, np.int32),
+        ring=np.full(_power_of_two(capacity), _EMPTY, np.int32),
+        scalars=np.zeros(6, np.int64),
+    )
+
+
+def _power_of_two(at_least: int) -> int:
+    return 1 << max(4, (at_least - 1).bit_length())
+
+
+@part
+def home(summary: Any, key: Any) -> Any:
+    """Return the place of the table where the chain of `key` starts."""
+    return np.int64((key * GOLDEN) >> _32) & (summary.table.size - 1)
+
+
+@part
+def find(summary: Any, key: Any) -> Any:
+    """Return the counter of `key`, or -1."""
+    counter = summary.table[home(summary, key)]
+    while counter >= 0 and summary.keys[counter] != key:
+        counter = summary.chain[counter]
+    return counter
+
+
+@part
+def _link(summary: Any, counter: Any, key: Any) -> None:
+    at = home(summary, key)
+    summary.keys[counter] = key
+    summary.chain[counter] = summary.table[at]
+    summary.table[at] = counter
+
+
+@part
+def _unlink(summary: Any, counter: Any) -> None:
+    at = home(summary, summary.keys[counter])
+    before = summary.table[at]
+    if before == counter:
+        summary.table[at] = summary.chain[counter]
+        return
+    while summary.chain[before] != counter:
+        before = summary.chain[before]
+    summary.chain[before] = summary.chain[counter]
+
+
+@part
+def _enqueue(summary: Any, counter: Any, count: Any) -> None:
+    if count < summary.scalars[END]:
+        at = count & (summary.ring.size - 1)
+        summary.following[counter] = summary.ring[at]
+        summary.ring[at] = counter
+    else:
+        summary.following[counter] = summary.scalars[WAITING]
+        summary.scalars[WAITING] = counter
+
+
+@part
+def _deal(summary: Any) -> None:
+    """Start the ring anew at the least count. Every counter is waiting when this is called."""
+    size = summary.scalars[SIZE]
+    least = summary.counts[0]
+    for counter in range(size):
+        least = min(least, summary.counts[counter])
+    summary.ring[:] = _EMPTY
+    summary.scalars[WAITING] = _EMPTY
+    summary.scalars[LEVEL] = least
+    summary.scalars[END] = least + summary.ring.size
+    for counter in range(size):
+        _enqueue(summary, counter, summary.counts[counter])
+
+
+@part
+def _take_least(summary: Any) -> Any:
+    """Take a counter with the least count out of the queue."""
+    scalars = summary.scalars
+    if scalars[QUEUED] == 0:
+        scalars[QUEUED] = 1
+        scalars[LEVEL] = scalars[END]
+    while True:
+        if scalars[LEVEL] == scalars[END]:
+            _deal(summary)
+        at = scalars[LEVEL] & (summary.ring.size - 1)
+        counter = summary.ring[at]
+        if counter < 0:
+            scalars[LEVEL] += 1
+            continue
+        summary.ring[at] = summary.following[counter]
+        count = summary.counts[counter]
+        if count == scalars[LEVEL]:
+            return counter
+        _enqueue(summary, counter, count)  # it has grown since it was queued
+
+
+@part
+def _admit(summary: Any, key: Any, amount: Any) -> Any:
+    """Give `key` a counter: a free one, or the least, whose count becomes the error."""
+    scalars = summary.scalars
+    if scalars[SIZE] < summary.keys.size:
+        counter = np.int32(scalars[SIZE])
+        scalars[SIZE] += 1
+        _link(summary, counter, key)
+        summary.counts[counter] = amount
+        summary.errors[counter] = 0
+        return counter
+    counter = _take_least(summary)
+    least = summary.counts[counter]
+    _unlink(summary, counter)
+    _link(summary, counter, key)
+    summary.errors[counter] = least
+    summary.counts[counter] = least + amount
+    _enqueue(summary, counter, least + amount)
+    return counter
+
+
+@part
+def offer(summary: Any, key: Any, amount: Any) -> Any:
+    """Count `key` once more, `amount` times; return its counter."""
+    counter = find(summary, key)
+    summary.scalars[TOTAL] += amount
+    if counter >= 0:
+        summary.counts[counter] += amount
+        return counter
+    return _admit(summary, key, amount)
+
+
+@entry
+def observe(summary: Any, keys: Any, hot: Any, threshold: Any, margin: Any) -> None:
+    """Count every key; hot[i] is its counter if its count is >= threshold * total + margin by then, else -1."""
+    for i in range(keys.size):
+        counter = offer(summary, keys[i], 1)
+        if summary.counts[counter] >= threshold * summary.scalars[TOTAL] + margin:
+            hot[i] = counter
+        else:
+            hot[i] = _EMPTY
+
+
+@entry
+def offer_many(summary: Any, keys: Any) -> None:
+    """Count every one of `keys` once."""
+    for i in range(keys.size):
+        offer(summary, keys[i], 1)
+
+
+@entry
+def offer_counts(summary: Any, keys: Any, amounts: Any) -> None:
+    """Count keys[i] amounts[i] times."""
+    for i in range(keys.size):
+        offer(summary, keys[i], amounts[i])
+
+
+@entry
+def look_up(summary: Any, key: Any) -> Any:
+    """Return the counter of `key`, or -1."""
+    return find(summary, key)
+
+
+@entry
+def refill(summary: Any, keys: Any, counts: Any, errors: Any) -> None:
+    """Replace all counters by the given ones; the total stays as it is."""
+    summary.table[:] = _EMPTY
+    summary.scalars[QUEUED] = 0
+    summary.scalars[SIZE] = keys.size
+    for counter in range(keys.size):
+        summary.counts[counter] = counts[counter]
+        summary.errors[counter] = errors[counter]
+        _link(summary, np.int32(counter), keys[counter])

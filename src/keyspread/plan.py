@@ -1,0 +1,166 @@
+"""A plan: who gets what. Made by `planning.py`, carried out by `Plan.route` or by Spark SQL, kept as JSON."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keyspread import checks
+from keyspread.errors import InputError
+from keyspread.kernels import dealing
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class HotKey:
+    """A hot key cut into pieces: a message whose turn (from its position) is below ends[i] goes to workers[i]."""
+
+    hash: int
+    workers: tuple[int, ...]
+    weights: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    @property
+    def messages(self) -> int:
+        """How many messages of the key were counted."""
+        return sum(self.weights)
+
+    @classmethod
+    def by_weight(cls, key: int, pieces: Mapping[int, int]) -> "HotKey":
+        """Cut in proportion to the weights: right on average for any batch like the one counted."""
+        whole = sum(pieces.values())
+        ends = tuple(done * dealing.TURNS // whole for done in accumulate(pieces.values()))
+        return cls(key, tuple(pieces), tuple(pieces.values()), ends)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Gives every message a worker by its hash and its position alone: no state, the same on every attempt.
+
+    `buckets` (worker of each hash bucket), `head` (hot keys, hottest first), `loads` (messages planned for each
+    worker), `moved` (share of the messages whose worker did not have their key in the previous plan).
+
+    >>> from keyspread import plan
+    >>> made = plan(np.array([7] * 90 + [8] * 10), workers=2)
+    >>> made.loads.tolist(), len(made.head)
+    ([50, 50], 2)
+    >>> Plan.from_json(made.to_json()) == made
+    True
+    """
+
+    workers: int
+    buckets: npt.NDArray[np.int32]
+    head: tuple[HotKey, ...]
+    loads: npt.NDArray[np.int64]
+    moved: float = field(default=0.0)
+
+    def route(self, hashes: npt.NDArray[Any], start: int = 0) -> npt.NDArray[np.int32]:
+        """Give the worker of every message; hashes[0] stands at position `start` of the batch.
+
+        Unknown keys go by their bucket. Routing a batch in parts gives the same workers as routing it whole.
+        """
+        keys = checks.hashes(hashes)
+        start = checks.whole_number("start", start, minimum=0, maximum=2**62)
+        out = np.empty(keys.size, np.int32)
+        dealing.deal_out(keys, out, start, self._deal)
+        return out
+
+    @cached_property
+    def _deal(self) -> dealing.Deal:
+        keys = np.array([key.hash for key in self.head], np.int64)
+        buckets = self.buckets.astype(np.int64)
+        spread = np.empty(keys.size, np.int64)
+        dealing.bucket_of(keys, spread, buckets.size)
+        with_hot = np.unique(spread)
+        buckets[with_hot] = -1 - buckets[with_hot]
+        slots = np.full(1 << max(3, (4 * keys.size).bit_length()), -1, np.int32)
+        dealing.bucket_of(keys, spread, dealing.TURNS)  # as many buckets as turns: the scattered key itself
+        for number, at in enumerate((spread & (slots.size - 1)).tolist()):
+            while slots[at] >= 0:
+                at = (at + 1) & (slots.size - 1)
+            slots[at] = number
+        return dealing.Deal(
+            buckets=buckets,
+            slots=slots,
+            keys=keys,
+            first=np.cumsum([0, *(len(key.workers) for key in self.head)], dtype=np.int64),
+            ends=np.array([end for key in self.head for end in key.ends], np.int64),
+            workers=np.array([worker for key in self.head for worker in key.workers], np.int64),
+        )
+
+    def with_cuts(self, cuts: Sequence[Sequence[int]]) -> "Plan":
+        """Give the same plan with its hot keys cut at these turns."""
+        head = tuple(replace(key, ends=tuple(ends)) for key, ends in zip(self.head, cuts, strict=True))
+        return replace(self, head=head)
+
+    @property
+    def imbalance(self) -> float:
+        """The imbalance that the plan leaves: the largest load as a share, minus 1/n."""
+        total = int(self.loads.sum())
+        return float(self.loads.max() / total - 1 / self.workers) if total else 0.0
+
+    def __eq__(self, other: object) -> bool:
+        """Two plans are equal if they route alike and were made for the same loads."""
+        return isinstance(other, Plan) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        """Hash what `==` compares."""
+        return hash(self.to_json())
+
+    def __repr__(self) -> str:
+        """Say in a line what the plan does."""
+        return (
+            f"Plan(workers={self.workers}, buckets={self.buckets.size}, hot keys={len(self.head)}, "
+            f"messages={int(self.loads.sum())}, imbalance={self.imbalance:.2g}, moved={self.moved:.2g})"
+        )
+
+    def to_json(self) -> str:
+        """Give the plan as JSON; `Plan.from_json` gives it back equal."""
+        content = {
+            "format": _FORMAT,
+            "workers": self.workers,
+            "buckets": self.buckets.tolist(),
+            "head": [asdict(key) for key in self.head],
+            "loads": self.loads.tolist(),
+            "moved": self.moved,
+        }
+        return json.dumps(content)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        """Read a plan back; what is not one is refused."""
+        try:
+            content = json.loads(text)
+            written = content["format"]
+            plan = cls(
+                workers=content["workers"],
+                buckets=np.array(content["buckets"], np.int32),
+                head=tuple(
+                    HotKey(key["hash"], tuple(key["workers"]), tuple(key["weights"]), tuple(key["ends"]))
+                    for key in content["head"]
+                ),
+                loads=np.array(content["loads"], np.int64),
+                moved=content["moved"],
+            )
+        except (ValueError, TypeError, KeyError, OverflowError) as problem:
+            raise InputError(f"not a keyspread plan ({problem!r}); pass what Plan.to_json() gave") from None
+        if written != _FORMAT:
+            raise InputError(f"the plan has format {written}, this keyspread reads {_FORMAT}: plan the batch anew")
+        plan._check()
+        return plan
+
+    def _check(self) -> None:
+        """Refuse what would route outside the workers."""
+        named = [*self.buckets.tolist(), *(worker for key in self.head for worker in key.workers)]
+        whole = all(
+            key.ends and key.ends[-1] == dealing.TURNS and len(key.ends) == len(key.workers) == len(key.weights)
+            for key in self.head
+        )
+        if not named or min(named) < 0 or max(named) >= self.workers or self.loads.size != self.workers or not whole:
+            raise InputError(f"the plan does not fit its {self.workers} workers; it was changed by hand, plan anew")

@@ -1,0 +1,207 @@
+"""Planned dealing: look at the batch before dealing it.
+
+Count (bucket loads and hot keys) -> place (who gets what, as close to the previous plan as balance allows) ->
+deal (`Plan.route`, or Spark SQL). A plan is one entry a bucket plus a few for each hot key, whatever the number of keys.
+"""
+
+import heapq
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from keyspread import checks
+from keyspread.kernels import dealing
+from keyspread.plan import HotKey, Plan
+from keyspread.settings import default_threshold
+
+BUCKETS_PER_WORKER = 64
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a plan is made from: the messages of the tail in each bucket, and the hot keys with theirs."""
+
+    buckets: npt.NDArray[np.int64]
+    hot: tuple[tuple[int, int], ...]  # (hash, messages)
+
+    @property
+    def total(self) -> int:
+        """All messages counted."""
+        return int(self.buckets.sum()) + sum(messages for _, messages in self.hot)
+
+
+def plan(
+    hashes: npt.NDArray[Any],
+    workers: int,
+    *,
+    previous: Plan | None = None,
+    threshold: float | None = None,
+    buckets: int | None = None,
+) -> Plan:
+    """Plan this batch: no worker gets more than its share rounded up, as far as buckets of tail keys can be packed.
+
+    A tail key has one worker. A hot key (share >= `threshold`, by default 1/(5n)) is cut by position into pieces
+    that fill the room left, exactly, when the same batch is then routed from start=0. With a `previous` plan,
+    buckets and hot keys stay where they were as far as balance allows.
+
+    >>> batch = np.repeat([1, 2, 3, 4], [70, 10, 10, 10])
+    >>> made = plan(batch, workers=4)
+    >>> np.bincount(made.route(batch)).tolist()
+    [25, 25, 25, 25]
+    """
+    keys = checks.hashes(hashes)
+    workers = checks.whole_number("workers", workers)
+    threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+    count = bucket_count(workers, previous, buckets)
+    distinct, ids = encoded(keys)
+    messages = np.bincount(ids, minlength=distinct.size)
+    hot = np.flatnonzero(messages >= threshold * keys.size)
+    hot = hot[np.lexsort((distinct[hot], -messages[hot]))]
+    tail = messages.copy()
+    tail[hot] = 0
+    bucket_loads = np.bincount(_buckets_of(distinct, count), weights=tail, minlength=count).astype(np.int64)
+    counts = Counts(bucket_loads, tuple(zip(distinct[hot].tolist(), messages[hot].tolist(), strict=True)))
+    placed = place(counts, workers, previous)
+    return placed.with_cuts(_exact_cuts(placed.head, hot, ids))
+
+
+def bucket_count(workers: int, previous: Plan | None, buckets: int | None) -> int:
+    """Give the number of buckets: as asked, as in the previous plan, or 64 a worker."""
+    if buckets is not None:
+        return checks.whole_number("buckets", buckets, minimum=workers, maximum=dealing.TURNS)
+    return previous.buckets.size if previous is not None else BUCKETS_PER_WORKER * workers
+
+
+def place(counts: Counts, workers: int, previous: Plan | None = None) -> Plan:
+    """Place what was counted: buckets first, where they were if they fit, then hot keys into the room that is left."""
+    total = counts.total
+    limit = math.ceil(total / workers)
+    before = _Before(previous, workers, counts.buckets.size)
+    loads = [0] * workers
+    owners = _pack(counts.buckets, loads, limit, before)
+    head = _pour(counts.hot, loads, limit, before)
+    moved = _moved(counts, owners, head, before, total) if previous is not None else 0.0
+    return Plan(workers, owners, head, np.array(loads, np.int64), moved)
+
+
+class _Before:
+    """Where the previous plan had buckets and keys; nowhere, without one or for workers that are gone."""
+
+    def __init__(self, previous: Plan | None, workers: int, buckets: int) -> None:
+        self._head = {key.hash: key.workers for key in previous.head} if previous is not None else {}
+        self._workers = workers
+        self.buckets = np.full(buckets, -1, np.int64)
+        if previous is not None and previous.buckets.size == buckets:
+            self.buckets = np.where(previous.buckets < workers, previous.buckets, -1).astype(np.int64)
+
+    def workers_of(self, key: int) -> list[int]:
+        """Give the workers that had this key, as a hot key or in a bucket."""
+        had: Iterable[int] = self._head.get(key) or (int(self.buckets[_bucket_of(key, self.buckets.size)]),)
+        return [worker for worker in had if 0 <= worker < self._workers]
+
+
+def _pack(
+    buckets: npt.NDArray[np.int64], loads: list[int], limit: int, before: _Before
+) -> npt.NDArray[np.int32]:
+    """Give each bucket a worker, largest first: its old one if it fits under the limit, else the least loaded."""
+    owners = before.buckets.astype(np.int32)
+    homeless = []
+    for bucket in np.argsort(-buckets, kind="stable").tolist():
+        size, owner = int(buckets[bucket]), int(owners[bucket])
+        if owner >= 0 and loads[owner] + size <= limit:
+            loads[owner] += size
+        elif size:
+            homeless.append(bucket)
+    emptiest = [(load, worker) for worker, load in enumerate(loads)]
+    heapq.heapify(emptiest)
+    for bucket in homeless:
+        load, worker = emptiest[0]
+        load += int(buckets[bucket])
+        heapq.heapreplace(emptiest, (load, worker))
+        owners[bucket], loads[worker] = worker, load
+    # A bucket without messages and without a past takes any worker: a key of it may still come.
+    unknown = np.flatnonzero(owners < 0)
+    owners[unknown] = unknown % len(loads)
+    return owners
+
+
+def _pour(
+    hot: tuple[tuple[int, int], ...], loads: list[int], limit: int, before: _Before
+) -> tuple[HotKey, ...]:
+    """Pour the hot keys, hottest first, into the room that is left: first where they were, then into the emptiest."""
+    emptiest = [(load, worker) for worker, load in enumerate(loads)]
+    heapq.heapify(emptiest)
+    head = []
+    for key, messages in hot:
+        left = messages
+        pieces: dict[int, int] = {}
+
+        def give(worker: int, most: int, pieces: dict[int, int] = pieces) -> int:
+            pieces[worker] = pieces.get(worker, 0) + most
+            loads[worker] += most
+            heapq.heappush(emptiest, (loads[worker], worker))
+            return most
+
+        for worker in sorted(before.workers_of(key), key=lambda worker: loads[worker]):
+            if left and loads[worker] < limit:
+                left -= give(worker, min(left, limit - loads[worker]))
+        while left:
+            load, worker = heapq.heappop(emptiest)
+            if load != loads[worker]:
+                continue  # it got more since it was put there
+            if load >= limit:  # only if the tail alone overfills some worker: share what is too much
+                limit = load + max(1, left // len(loads))
+            left -= give(worker, min(left, limit - load))
+        head.append(HotKey.by_weight(key, pieces))
+    return tuple(head)
+
+
+def _moved(
+    counts: Counts, owners: npt.NDArray[np.int32], head: tuple[HotKey, ...], before: _Before, total: int
+) -> float:
+    """Give the share of the messages that go to a worker which the previous plan did not give their key to."""
+    moved = int(counts.buckets[owners != before.buckets].sum())
+    for key in head:
+        had = set(before.workers_of(key.hash))
+        moved += sum(weight for worker, weight in zip(key.workers, key.weights, strict=True) if worker not in had)
+    return moved / total if total else 0.0
+
+
+def _exact_cuts(
+    head: tuple[HotKey, ...], hot: npt.NDArray[np.intp], ids: npt.NDArray[np.int32]
+) -> list[list[int]]:
+    """Give, for each hot key, the turns at which its pieces end, so that each gets exactly its messages of this batch."""
+    rank = np.full(int(ids.max(initial=-1)) + 1, -1, np.int64)
+    rank[hot] = np.arange(hot.size)
+    ranks = rank[ids] if ids.size else np.empty(0, np.int64)
+    positions = np.flatnonzero(ranks >= 0)
+    order = np.argsort(ranks[positions], kind="stable")
+    turns = np.empty(ids.size, np.int64)
+    dealing.turn_of(0, turns)
+    by_key = np.split(turns[positions[order]], np.cumsum([key.messages for key in head])[:-1]) if head else []
+    cuts = []
+    for key, own in zip(head, by_key, strict=True):
+        ends = np.cumsum(key.weights)[:-1]
+        cuts.append([*(np.partition(own, ends)[ends].tolist() if ends.size else []), dealing.TURNS])
+    return cuts
+
+
+def encoded(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Give the distinct hashes and, for every message, which of them it has."""
+    encoded = pa.array(keys).dictionary_encode()
+    return np.asarray(encoded.dictionary), np.asarray(encoded.indices)
+
+
+def _buckets_of(keys: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int64]:
+    out = np.empty(keys.size, np.int64)
+    dealing.bucket_of(keys, out, buckets)
+    return out
+
+
+def _bucket_of(key: int, buckets: int) -> int:
+    return int(_buckets_of(np.array([key], np.int64), buckets)[0])

@@ -1,0 +1,15 @@
+"""D-Choices: a hot key may use d workers, d the least that balances the head seen so far (Sec. 4.1)."""
+
+from keyspread.choices import find_choices
+from keyspread.schemes.head_and_tail import HeadAndTail
+from keyspread.schemes.scheme import Settings, Shares
+
+
+class DChoices(HeadAndTail):
+    """Hot keys go to the least loaded of d hashed workers; cold keys to the less loaded of two."""
+
+    name, alias = "d-choices", "dc"
+
+    def choices(self, settings: Settings, head: Shares) -> int:
+        """Compute d; with d = n this is W-Choices."""
+        return find_choices(head, settings.workers, settings.tolerance)

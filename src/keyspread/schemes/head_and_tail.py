@@ -1,0 +1,38 @@
+"""Schemes that treat the head apart: count every message, tell hot from cold, route.
+
+A reader of the paper finds Algorithm 1 in `route`. What a hot key may use is each scheme's own.
+"""
+
+from keyspread.kernels.balance import regroup
+from keyspread.kernels.routing import route_head_to_anyone, route_head_to_few, route_head_to_row
+from keyspread.kernels.summary import observe
+from keyspread.schemes.scheme import Keys, Scheme, State, Workers
+
+
+class HeadAndTail(Scheme):
+    """Cold keys: least loaded of two candidates, as in PKG. Hot keys: least loaded of `choices`."""
+
+    tracks_head = True
+
+    def route(self, state: State, keys: Keys, out: Workers) -> None:
+        """Route by Algorithm 1."""
+        assert state.heavy_hitters is not None
+        # `out` first holds what the heavy hitters say of each message (-1: cold), then its worker.
+        observe(state.heavy_hitters._summary, keys, out, state.settings.threshold, state.margin)
+        self.route_marked(state, keys, out)
+
+    def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
+        """Route messages whose entry in `out` says whether they are hot."""
+        assert state.candidates is not None
+        balance, identity, messages = state.balance, state.identity, state.messages
+        if state.choices * 4 <= balance.levels.shape[1]:
+            route_head_to_few(keys, out, messages, identity, balance.loads, state.choices)
+            state.levels_are_current = False
+            return
+        if not state.levels_are_current:
+            regroup(balance)
+            state.levels_are_current = True
+        if state.choices >= balance.loads.size:
+            route_head_to_anyone(keys, out, messages, identity, balance, state.candidates)
+        else:
+            route_head_to_row(keys, out, messages, identity, balance, state.candidates, state.choices)

@@ -1,0 +1,18 @@
+"""Key grouping: one hash, one worker. The skew of the keys becomes the skew of the workers."""
+
+from keyspread.kernels.routing import route_by_key
+from keyspread.schemes.scheme import Keys, Scheme, Settings, Shares, State, Workers
+
+
+class KeyGrouping(Scheme):
+    """Every key has one worker."""
+
+    name, alias = "key", "kg"
+
+    def choices(self, settings: Settings, head: Shares) -> int:
+        """One."""
+        return 1
+
+    def route(self, state: State, keys: Keys, out: Workers) -> None:
+        """Take the first candidate."""
+        route_by_key(keys, out, state.identity, state.balance.loads)

@@ -1,0 +1,18 @@
+"""Partial key grouping (PKG): the less loaded of two candidates. Enough while no key has more than 2/n of the messages."""
+
+from keyspread.kernels.routing import route_least_of_two
+from keyspread.schemes.scheme import Keys, Scheme, Settings, Shares, State, Workers
+
+
+class PartialKeyGrouping(Scheme):
+    """Every key has at most two workers."""
+
+    name, alias = "partial-key", "pkg"
+
+    def choices(self, settings: Settings, head: Shares) -> int:
+        """Two."""
+        return min(2, settings.workers)
+
+    def route(self, state: State, keys: Keys, out: Workers) -> None:
+        """Take the less loaded of two."""
+        route_least_of_two(keys, out, state.messages, state.identity, state.balance.loads)

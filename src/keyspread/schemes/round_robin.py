@@ -1,0 +1,21 @@
+"""Round robin for the head, blind to loads: the paper's baseline for W-Choices, at the same memory."""
+
+from keyspread.kernels.routing import route_head_in_turn
+from keyspread.schemes.head_and_tail import HeadAndTail
+from keyspread.schemes.scheme import Keys, Settings, Shares, State, Workers
+
+
+class RoundRobin(HeadAndTail):
+    """Hot messages go to all workers in turn; cold keys to the less loaded of two."""
+
+    name, alias = "round-robin", "rr"
+
+    def choices(self, settings: Settings, head: Shares) -> int:
+        """All workers."""
+        return settings.workers
+
+    def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
+        """Give hot messages to whose turn it is."""
+        state.turn = int(
+            route_head_in_turn(keys, out, state.messages, state.identity, state.balance.loads, state.turn)
+        )

@@ -1,0 +1,22 @@
+"""Shuffle grouping: all workers in turn, whatever the key. Perfect balance, and up to n replicas of every key."""
+
+import numpy as np
+
+from keyspread.schemes.scheme import Keys, Scheme, Settings, Shares, State, Workers
+
+
+class ShuffleGrouping(Scheme):
+    """Loads differ by at most one message."""
+
+    name, alias = "shuffle", "sg"
+
+    def choices(self, settings: Settings, head: Shares) -> int:
+        """All workers."""
+        return settings.workers
+
+    def route(self, state: State, keys: Keys, out: Workers) -> None:
+        """Go round, from a start that differs from sender to sender."""
+        workers = state.settings.workers
+        out[:] = (state.turn + np.arange(keys.size)) % workers
+        state.turn = (state.turn + keys.size) % workers
+        state.balance.loads[:] += np.bincount(out, minlength=workers)

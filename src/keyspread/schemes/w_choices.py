@@ -1,0 +1,14 @@
+"""W-Choices: a hot key may use every worker. The best balance an online scheme can have, at n replicas a hot key."""
+
+from keyspread.schemes.head_and_tail import HeadAndTail
+from keyspread.schemes.scheme import Settings, Shares
+
+
+class WChoices(HeadAndTail):
+    """Hot keys go to the least loaded of all workers; cold keys to the less loaded of two."""
+
+    name, alias = "w-choices", "wc"
+
+    def choices(self, settings: Settings, head: Shares) -> int:
+        """All workers."""
+        return settings.workers

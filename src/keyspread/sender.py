@@ -1,0 +1,230 @@
+"""One source's sender: it decides for every message which worker gets it, from what it sent itself and nothing else."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keyspread import checks, warm_up
+from keyspread.heavy_hitters import HeavyHitter, SpaceSaving
+from keyspread.kernels.balance import new_balance, regroup
+from keyspread.kernels.routing import Identity, forget, new_candidates
+from keyspread.schemes import Scheme, State, find_scheme
+from keyspread.settings import Settings
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+_NO_SHARES = np.empty(0, np.float64)
+
+
+class Sender:
+    """Routes hashes to workers 0 … workers-1: the same for the same seed, source and messages, in batches or one by one.
+
+    `scheme` is one of `SCHEMES`. Parameters that a scheme does not use are accepted. `threshold` is the share from
+    which a key is hot (default 1/(5n)), `tolerance` the imbalance that D-Choices allows itself (the paper's
+    epsilon), `capacity` the number of counters (default 2/threshold), `choices` the fixed d of `greedy`,
+    `half_life` a number of messages after which counts and loads are halved (None: never; "auto": derived).
+
+    >>> from keyspread import hash_keys
+    >>> sender = Sender("d-choices", workers=4, source=3, seed=7)
+    >>> sender.route(hash_keys(["a", "b", "a", "a"])).dtype
+    dtype('int32')
+    >>> sender.messages, int(sender.loads.sum())
+    (4, 4)
+    """
+
+    def __init__(
+        self,
+        scheme: str,
+        workers: int,
+        *,
+        source: int = 0,
+        seed: int = 0,
+        threshold: float | None = None,
+        tolerance: float = 1e-4,
+        capacity: int | None = None,
+        choices: int | None = None,
+        half_life: int | str | None = None,
+    ) -> None:
+        self._scheme: Scheme = find_scheme(scheme)
+        settings = Settings.of(
+            self._scheme,
+            workers,
+            source=source,
+            seed=seed,
+            threshold=threshold,
+            tolerance=tolerance,
+            capacity=capacity,
+            choices=choices,
+            half_life=half_life,
+        )
+        self._state = new_state(self._scheme, settings)
+        self._review_at = 0
+        self._fade_at = settings.half_life or 0
+        self._shares = _NO_SHARES  # the head for which `choices` was computed
+
+    def route(self, hashes: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+        """Give the worker of every message, and remember what that did to the loads.
+
+        >>> Sender("shuffle", workers=3, source=0).route(np.array([5, 5, 5, 5])).size
+        4
+        """
+        keys = checks.hashes(hashes).view(np.uint64)
+        out = np.empty(keys.size, np.int32)
+        done = 0
+        while done < keys.size:
+            self._pause()
+            stop = min(keys.size, done + self._until_pause())
+            self._scheme.route(self._state, keys[done:stop], out[done:stop])
+            self._state.messages += stop - done
+            done = stop
+        return out
+
+    # Between two pauses neither `choices` nor `margin` changes, so a kernel runs undisturbed. When a pause is due
+    # depends on the number of messages alone, so batches of any size pause at the same messages.
+
+    def _until_pause(self) -> int:
+        due = [at for at in (self._review_at, self._fade_at) if at > self._state.messages]
+        return min(due) - self._state.messages if due else 1 << 62
+
+    def _pause(self) -> None:
+        if self._fade_at and self._state.messages >= self._fade_at:
+            self._fade()
+        if self._scheme.tracks_head and self._state.messages >= self._review_at:
+            self._review()
+
+    def _fade(self) -> None:
+        state = self._state
+        assert state.settings.half_life is not None
+        self._fade_at += state.settings.half_life
+        state.balance.loads[:] >>= 1
+        regroup(state.balance)
+        state.levels_are_current = True
+        if state.heavy_hitters is not None and state.candidates is not None:
+            state.heavy_hitters.fade()
+            state.candidates.least[:] >>= 1
+
+    def _review(self) -> None:
+        """Look at the head again: its shares can have moved by a sixteenth at most since the last time."""
+        state = self._state
+        assert state.heavy_hitters is not None
+        total = state.heavy_hitters.total
+        self._review_at = state.messages + max(64, total // 16)
+        state.margin = warm_up.margin(state.settings.threshold * total)
+        counts = state.heavy_hitters.counts()
+        shares = counts[counts >= state.settings.threshold * total + state.margin] / max(1, total)
+        if _distance(shares, self._shares) < 1 / 256:
+            return  # d would hardly differ, and finding it costs more than routing many messages
+        self._shares = shares
+        choices = self._scheme.choices(state.settings, shares)
+        if choices != state.choices and state.candidates is not None:
+            state.choices = choices
+            forget(state.candidates)
+
+    @property
+    def scheme(self) -> str:
+        """The canonical name of the scheme."""
+        return self._scheme.name
+
+    @property
+    def workers(self) -> int:
+        """The number of workers."""
+        return self._state.settings.workers
+
+    @property
+    def settings(self) -> Settings:
+        """What this sender was told, with every default filled in."""
+        return self._state.settings
+
+    @property
+    def loads(self) -> npt.NDArray[np.int64]:
+        """Messages sent to each worker (faded, with a half-life), as a copy."""
+        return self._state.balance.loads.copy()
+
+    @property
+    def messages(self) -> int:
+        """How many messages were routed, never faded."""
+        return self._state.messages
+
+    @property
+    def choices(self) -> int:
+        """How many workers a hot key may use now (where there is no head: any key)."""
+        return self._state.choices
+
+    def head(self) -> list[HeavyHitter]:
+        """Give every key whose share may be the threshold or more: [(hash, lower, upper), …], hottest first.
+
+        No key at or above the threshold is missing. Empty for schemes that do not look for hot keys.
+        """
+        hitters = self._state.heavy_hitters
+        return hitters.head(self._state.settings.threshold) if hitters is not None else []
+
+    @property
+    def heavy_hitters(self) -> SpaceSaving | None:
+        """The counters behind `head`, None where the scheme has none."""
+        return self._state.heavy_hitters
+
+    def snapshot(self) -> bytes:
+        """Give all that is needed to go on exactly as if never interrupted, in the order of 100 bytes a counter at most."""
+        from keyspread import snapshots
+
+        return snapshots.write(self)
+
+    @classmethod
+    def restore(cls, data: bytes) -> "Sender":
+        """Make the sender that wrote the snapshot; damaged or foreign bytes are refused.
+
+        >>> sender = Sender("w-choices", workers=4)
+        >>> _ = sender.route(np.arange(100))
+        >>> copy = Sender.restore(sender.snapshot())
+        >>> bool((copy.route(np.arange(50)) == sender.route(np.arange(50))).all())
+        True
+        """
+        from keyspread import snapshots
+
+        return snapshots.read(data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a snapshot."""
+        return Sender.restore, (self.snapshot(),)
+
+    def __repr__(self) -> str:
+        """Show who this is and how far it is."""
+        settings = self._state.settings
+        return (
+            f"Sender({self.scheme!r}, workers={settings.workers}, source={settings.source}, "
+            f"seed={settings.seed}, messages={self.messages})"
+        )
+
+
+def new_state(scheme: Scheme, settings: Settings) -> State:
+    """Make the state of a sender that has sent nothing."""
+    seed = _mixed(settings.seed)
+    own = _mixed(seed ^ _mixed(settings.source + 1))
+    state = State(
+        settings=settings,
+        identity=Identity(np.uint64(seed), own % settings.workers),
+        balance=new_balance(settings.workers),
+        choices=scheme.choices(settings, _NO_SHARES),
+        turn=own % settings.workers,
+    )
+    if scheme.tracks_head:
+        state.heavy_hitters = SpaceSaving(settings.capacity)
+        most_hot = int(1 / settings.threshold) + 1
+        state.candidates = new_candidates(settings.workers, settings.capacity, most_hot)
+    return state
+
+
+def _mixed(x: int) -> int:
+    """Mix 64 bits as `kernels.mixing.mix` does; in Python, because it runs once a sender."""
+    x = (x + 0x9E3779B97F4A7C15) & _MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+def _distance(shares: npt.NDArray[np.float64], others: npt.NDArray[np.float64]) -> float:
+    """Give the sum of the differences, hottest with hottest; what one side does not have counts as 0."""
+    common = min(shares.size, others.size)
+    return float(
+        np.abs(shares[:common] - others[:common]).sum() + shares[common:].sum() + others[common:].sum()
+    )

@@ -1,0 +1,99 @@
+"""What a sender is told, checked and completed: every default of keyspread is set here."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from keyspread import checks
+from keyspread.errors import InputError
+from keyspread.heavy_hitters import MOST_COUNTERS
+
+if TYPE_CHECKING:
+    from keyspread.schemes.scheme import Scheme
+
+
+def default_threshold(workers: int) -> float:
+    """Give 1/(5n): below it two choices are enough, Sec. 3.1."""
+    return 1 / (5 * workers)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked parameters of one sender."""
+
+    workers: int
+    source: int
+    seed: int
+    threshold: float
+    tolerance: float
+    capacity: int
+    fixed_choices: int | None
+    half_life: int | None
+
+    @classmethod
+    def of(
+        cls,
+        scheme: "Scheme",
+        workers: int,
+        *,
+        source: int = 0,
+        seed: int = 0,
+        threshold: float | None = None,
+        tolerance: float = 1e-4,
+        capacity: int | None = None,
+        choices: int | None = None,
+        half_life: int | str | None = None,
+        **unknown: Any,
+    ) -> "Settings":
+        """Check the parameters and fill in what is left to us."""
+        if unknown:
+            raise InputError(
+                f"unknown option {sorted(unknown)[0]!r}; "
+                "a sender takes source, seed, threshold, tolerance, capacity, choices, half_life"
+            )
+        workers = checks.whole_number("workers", workers)
+        threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+        if choices is None and scheme.needs_choices:
+            raise InputError(f"scheme {scheme.name!r} needs choices, the number of workers a hot key may use")
+        return cls(
+            workers=workers,
+            source=checks.whole_number("source", source, minimum=0, maximum=2**62),
+            seed=checks.whole_number("seed", seed, minimum=0, maximum=2**63),
+            threshold=threshold,
+            tolerance=checks.not_negative("tolerance", tolerance),
+            capacity=_capacity(capacity, threshold),
+            fixed_choices=None if choices is None else checks.whole_number("choices", choices),
+            half_life=_half_life(half_life, threshold),
+        )
+
+
+def _capacity(capacity: int | None, threshold: float) -> int:
+    # A count may be too high by total / capacity. With 1 / threshold counters or fewer that alone reaches the
+    # threshold, and every key looks hot; with twice as many, a hot key has at least half of it for sure.
+    needed = math.floor(1 / threshold) + 1
+    if capacity is None:
+        capacity = max(needed, math.ceil(2 / threshold))
+        if capacity > MOST_COUNTERS:
+            raise InputError(
+                f"threshold {threshold:g} needs {capacity} counters, over the limit of {MOST_COUNTERS}; raise the threshold"
+            )
+    capacity = checks.whole_number("capacity", capacity, maximum=MOST_COUNTERS)
+    if capacity < needed:
+        raise InputError(
+            f"capacity {capacity} is too small for threshold {threshold:g}: it needs at least {needed} counters "
+            f"(the default is {max(needed, math.ceil(2 / threshold))})"
+        )
+    return capacity
+
+
+def _half_life(half_life: int | str | None, threshold: float) -> int | None:
+    if half_life is None:
+        return None
+    if half_life == "auto":
+        # Long enough that a key at the threshold is still seen some twenty times in it.
+        return math.ceil(20 / threshold)
+    if isinstance(half_life, str):
+        raise InputError(f"half_life must be a number of messages, 'auto' or None, got {half_life!r}")
+    if isinstance(half_life, float) and half_life.is_integer():
+        half_life = int(half_life)
+    return checks.whole_number("half_life", half_life, maximum=2**62)

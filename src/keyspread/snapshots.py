@@ -1,0 +1,111 @@
+"""A sender as bytes and back. Only this file knows the format.
+
+    4 bytes   b"KSND"
+    8 bytes   xxh64 of all that follows
+    rest      zlib of: length of the header, header (JSON), arrays one after the other
+
+What can be computed from the rest (levels, candidates, the hash table) is left out.
+"""
+
+import json
+import struct
+import zlib
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xxhash
+
+from keyspread.errors import SnapshotError
+from keyspread.kernels import summary as kernels
+from keyspread.kernels.balance import regroup
+from keyspread.settings import Settings
+
+if TYPE_CHECKING:
+    from keyspread.sender import Sender
+
+_MAGIC = b"KSND"
+_VERSION = 1
+
+
+def write(sender: "Sender") -> bytes:
+    """Give the snapshot of a sender."""
+    state = sender._state
+    arrays = {"loads": state.balance.loads, "shares": sender._shares}
+    if state.heavy_hitters is not None:
+        counters = state.heavy_hitters._summary
+        used = len(state.heavy_hitters)
+        arrays |= {"keys": counters.keys[:used], "counts": counters.counts[:used], "errors": counters.errors[:used]}
+        arrays |= {"scalars": counters.scalars}
+        if counters.scalars[kernels.QUEUED]:  # which of several least counters goes first depends on the queue
+            arrays |= {"following": counters.following, "ring": counters.ring}
+    header = {
+        "version": _VERSION,
+        "scheme": sender.scheme,
+        "settings": asdict(state.settings),
+        "messages": state.messages,
+        "turn": state.turn,
+        "choices": state.choices,
+        "margin": state.margin,
+        "review_at": sender._review_at,
+        "fade_at": sender._fade_at,
+        "arrays": {name: [array.dtype.str, array.size] for name, array in arrays.items()},
+    }
+    text = json.dumps(header).encode()
+    body = zlib.compress(
+        struct.pack("<I", len(text)) + text + b"".join(array.tobytes() for array in arrays.values()), 1
+    )
+    return _MAGIC + xxhash.xxh64_digest(body) + body
+
+
+def read(data: bytes) -> "Sender":
+    """Give the sender of a snapshot."""
+    header, arrays = _unpack(data)
+    from keyspread.sender import Sender, new_state
+
+    sender = Sender.__new__(Sender)
+    from keyspread.schemes import find_scheme
+
+    sender._scheme = find_scheme(header["scheme"])
+    state = new_state(sender._scheme, Settings(**header["settings"]))
+    sender._state = state
+    state.messages, state.turn = header["messages"], header["turn"]
+    state.choices, state.margin = header["choices"], header["margin"]
+    sender._review_at, sender._fade_at = header["review_at"], header["fade_at"]
+    sender._shares = arrays["shares"]
+    state.balance.loads[:] = arrays["loads"]
+    regroup(state.balance)
+    if state.heavy_hitters is not None:
+        counters = state.heavy_hitters._summary
+        kernels.refill(counters, arrays["keys"], arrays["counts"], arrays["errors"])
+        counters.scalars[:] = arrays["scalars"]
+        if "ring" in arrays:
+            counters.following[:] = arrays["following"]
+            counters.ring[:] = arrays["ring"]
+    return sender
+
+
+def _unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise SnapshotError(f"a snapshot is bytes, got {type(data).__name__}")
+    data = bytes(data)
+    if data[:4] != _MAGIC:
+        raise SnapshotError(
+            f"not a snapshot of a keyspread Sender: it starts with {data[:4]!r}, not {_MAGIC!r}; "
+            "pass what Sender.snapshot() gave"
+        )
+    body = data[12:]
+    if data[4:12] != xxhash.xxh64_digest(body):
+        raise SnapshotError(f"the snapshot ({len(data)} bytes) is damaged or cut short: take an earlier one or start anew")
+    content = zlib.decompress(body)
+    (size,) = struct.unpack_from("<I", content)
+    header = json.loads(content[4 : 4 + size])
+    if header["version"] != _VERSION:
+        raise SnapshotError(
+            f"the snapshot has format {header['version']}, this keyspread reads {_VERSION}: restore it with the version that wrote it"
+        )
+    arrays, at = {}, 4 + size
+    for name, (dtype, count) in header["arrays"].items():
+        arrays[name] = np.frombuffer(content, dtype, count, at).copy()
+        at += arrays[name].nbytes
+    return header, arrays

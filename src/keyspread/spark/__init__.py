@@ -1,0 +1,14 @@
+"""keyspread on Spark: the only part that imports an engine; `import keyspread` does not load it."""
+
+try:
+    import pyspark  # noqa: F401  (asked for first, so that one line names the remedy)
+except ModuleNotFoundError as error:
+    from keyspread.errors import ExtraMissingError
+
+    raise ExtraMissingError(
+        "keyspread.spark needs PySpark, which is not installed: pip install 'keyspread[spark,java]'"
+    ) from error
+
+from keyspread.spark.start import session
+
+__all__ = ["session"]

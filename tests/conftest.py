@@ -1,0 +1,39 @@
+"""What all tests share: one Spark session, and the way to the real streams if they are on this machine."""
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """Two cores, four attempts a task, four shuffle partitions: the same session for every test that asks."""
+    if find_spec("pyspark") is None:
+        pytest.skip("pyspark is not installed: pip install 'keyspread[spark,java]'")
+    from keyspread.errors import JavaMissingError
+    from keyspread.spark import session
+
+    try:
+        running = session(master="local[2,4]", **{"spark.sql.shuffle.partitions": 4})
+    except JavaMissingError as error:
+        pytest.skip(str(error))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of the real streams, which are not part of the project."""
+    folder = Path(os.environ.get("KEYSPREAD_DATA") or REPOSITORY.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no real streams: {folder} is not there; set KEYSPREAD_DATA to the folder that has them")
+    return folder
