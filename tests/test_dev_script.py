@@ -65,9 +65,7 @@ def test_set_up_is_redone_when_the_lock_changes(dev: ModuleType, steps: list[str
     assert len(steps) == 6
 
 
-def test_an_interrupted_set_up_is_redone(
-    dev: ModuleType, steps: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_set_up_is_redone(dev: ModuleType, steps: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     dev.set_up()
     dev.LOCK.write_text("one==2\n")
     with monkeypatch.context() as patch:
@@ -79,9 +77,7 @@ def test_an_interrupted_set_up_is_redone(
     assert len(steps) == 6
 
 
-def test_a_failing_step_shows_its_end_and_one_line(
-    dev: ModuleType, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failing_step_shows_its_end_and_one_line(dev: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
     script = "print('\\n'.join(map(str, range(100)))); raise SystemExit(1)"
     with pytest.raises(SystemExit) as caught:
         dev.step([sys.executable, "-c", script], "cannot install requirements.lock")

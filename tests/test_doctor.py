@@ -44,9 +44,7 @@ def test_a_missing_package_names_its_remedy(monkeypatch: pytest.MonkeyPatch) -> 
     assert not found["kafka"].needed
 
 
-@pytest.mark.parametrize(
-    ("installed", "fits"), [("2.1.4", False), ("2.2.0", True), ("2.3.3", True), ("3.0.0", False)]
-)
+@pytest.mark.parametrize(("installed", "fits"), [("2.1.4", False), ("2.2.0", True), ("2.3.3", True), ("3.0.0", False)])
 def test_pandas_must_be_below_3(monkeypatch: pytest.MonkeyPatch, installed: str, fits: bool) -> None:
     monkeypatch.setattr(doctor, "version", lambda name: installed)
     assert doctor._package("pandas", "2.2", "remedy", below="3").ok is fits
@@ -56,9 +54,7 @@ def test_whatever_breaks_becomes_a_check() -> None:
     def breaks() -> str:
         raise RuntimeError("cannot cache\nand more lines")
 
-    assert doctor._guarded("kernels", "mend", breaks) == Check(
-        "kernels", False, "RuntimeError: cannot cache", "mend"
-    )
+    assert doctor._guarded("kernels", "mend", breaks) == Check("kernels", False, "RuntimeError: cannot cache", "mend")
 
 
 def test_importing_it_imports_no_engine() -> None:

@@ -30,13 +30,9 @@ def naive(key):
     if isinstance(key, int | np.int64 | np.uint32 | np.uint64):
         return signed(struct.pack("<q", int(key)))
     if isinstance(key, np.float32):
-        return signed(
-            struct.pack("<f", 0.0 if key == 0 else key) if key == key else bytes.fromhex("0000c07f")
-        )
+        return signed(struct.pack("<f", 0.0 if key == 0 else key) if key == key else bytes.fromhex("0000c07f"))
     if isinstance(key, float):
-        return signed(
-            struct.pack("<d", 0.0 if key == 0 else key) if key == key else bytes.fromhex("000000000000f87f")
-        )
+        return signed(struct.pack("<d", 0.0 if key == 0 else key) if key == key else bytes.fromhex("000000000000f87f"))
     if isinstance(key, str):
         return signed(key.encode())
     if isinstance(key, datetime.datetime):
@@ -82,9 +78,7 @@ def test_python_ints_are_longs(keys):
     assert_hashes(pa.array([*keys, None], pa.int64()), [*keys, None])
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.bool_]
-)
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.bool_])
 def test_fixed_width(dtype):
     lowest, highest = (0, 1) if dtype is np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     keys = np.array([lowest, 0, 1, highest], dtype)
@@ -152,9 +146,7 @@ def test_timestamps_of_every_unit(keys):
 
 
 def test_nanoseconds_are_rounded_down():
-    assert (
-        hash_keys(np.array([-1500, -1, 1500], "datetime64[ns]")).tolist() == hash_keys([-2, -1, 1]).tolist()
-    )
+    assert hash_keys(np.array([-1500, -1, 1500], "datetime64[ns]")).tolist() == hash_keys([-2, -1, 1]).tolist()
 
 
 def test_not_a_time_is_null():
@@ -236,9 +228,7 @@ def test_pandas():
     assert_hashes(pd.Series(pd.to_datetime(["2020-01-01", None])), [datetime.datetime(2020, 1, 1), None])
     assert_hashes(pd.Series([], dtype=object), [])
     assert_hashes(pd.Index([1, 2]), [1, 2])
-    assert_hashes(
-        [pd.Timestamp("2020-01-01", tz="Asia/Tokyo"), pd.NaT], [datetime.datetime(2019, 12, 31, 15), None]
-    )
+    assert_hashes([pd.Timestamp("2020-01-01", tz="Asia/Tokyo"), pd.NaT], [datetime.datetime(2019, 12, 31, 15), None])
 
 
 def test_columns_that_speak_arrow():

@@ -50,7 +50,7 @@ def _shares(values: Shares) -> npt.NDArray[np.float64]:
 
 
 def expected_workers(workers: int, draws: float) -> float:
-    """Give the expected number of distinct workers met by `draws` independent uniform draws: b_h = n - n((n-1)/n)^draws.
+    """Give b_h = n - n((n-1)/n)^draws, the expected number of distinct workers met by so many uniform draws.
 
     For the h hottest keys with d choices each, draws = h * d.
 
@@ -64,8 +64,8 @@ def expected_workers(workers: int, draws: float) -> float:
     return -workers * math.expm1(draws * math.log1p(-1.0 / workers))
 
 
-def replica_model(counts: Shares, workers: int, scheme: str, **options: Any) -> float:
-    """Give an upper bound of the replicas, distinct (worker, key) pairs, that a scheme makes of keys with these counts.
+def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: Any) -> float:
+    """Give an upper bound of the replicas, distinct (worker, key) pairs, of keys with these counts.
 
     `counts` are messages per key and may be fractional. Options are those of `Sender` that matter here: threshold,
     tolerance, choices. For `planned` it bounds one batch: each pouring step finishes a key or fills a worker.
@@ -79,7 +79,7 @@ def replica_model(counts: Shares, workers: int, scheme: str, **options: Any) -> 
     from keyspread.schemes import PLANNED, find_scheme
     from keyspread.settings import Settings
 
-    counts = np.asarray(counts, dtype=np.float64)
+    counts = np.asarray(counts, np.float64)
     if counts.ndim != 1 or (counts.size and not (counts.min() >= 0 and np.isfinite(counts).all())):
         raise InputError("counts must be a one-dimensional array of numbers that are not negative")
     workers = checks.whole_number("workers", workers)
@@ -87,7 +87,9 @@ def replica_model(counts: Shares, workers: int, scheme: str, **options: Any) -> 
     if str(scheme).lower() == PLANNED:
         threshold = checks.share("threshold", options.get("threshold") or 1 / (5 * workers))
         head = counts >= threshold * total
-        return float(np.minimum(counts[~head], 1).sum() + min(head.sum() + workers, np.minimum(counts[head], workers).sum()))
+        return float(
+            np.minimum(counts[~head], 1).sum() + min(head.sum() + workers, np.minimum(counts[head], workers).sum())
+        )
     rule = find_scheme(scheme)
     settings = Settings.of(rule, workers, **options)
     head = (counts >= settings.threshold * total) & rule.tracks_head

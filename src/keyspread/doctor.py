@@ -36,9 +36,7 @@ def checks(*, start_spark: bool = False) -> list[Check]:
 def _all(start_spark: bool) -> Iterator[Check]:
     yield _python()
     yield _package("numpy", "1.26", "pip install -U keyspread")
-    yield _guarded(
-        "kernels", "pip install -U numba, or set NUMBA_CACHE_DIR to a folder you may write", _kernels
-    )
+    yield _guarded("kernels", "pip install -U numba, or set NUMBA_CACHE_DIR to a folder you may write", _kernels)
     yield _package("pyarrow", "18", "pip install -U keyspread")
     yield _package("xxhash", "3.4", "pip install -U keyspread")
     spark = _package("pyspark", "4.1", "pip install -U 'keyspread[spark]'")
@@ -47,9 +45,7 @@ def _all(start_spark: bool) -> Iterator[Check]:
     java = _guarded("java", "pip install 'keyspread[java]'", _java)
     yield java
     if start_spark and spark.ok and java.ok:
-        yield _guarded(
-            "spark starts", "pip install -U --force-reinstall 'keyspread[spark,java]'", _spark_counts
-        )
+        yield _guarded("spark starts", "pip install -U --force-reinstall 'keyspread[spark,java]'", _spark_counts)
     yield _connect()
     yield _kafka()
 

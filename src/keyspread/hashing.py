@@ -50,9 +50,7 @@ def hash_keys(keys: Any) -> Hashes:
     [False]
     """
     if isinstance(keys, str | bytes | bytearray | memoryview):
-        raise InputError(
-            f"hash_keys takes a list of keys, got a {type(keys).__name__}: write [{_shorten(repr(keys))}]"
-        )
+        raise InputError(f"hash_keys takes a list of keys, got a {type(keys).__name__}: write [{_shorten(repr(keys))}]")
     if isinstance(keys, pa.ChunkedArray | pa.Array):
         return _hash_column(keys)
     if isinstance(keys, np.ndarray):
@@ -136,9 +134,7 @@ def _look_up(hashes: Hashes, indices: Any) -> Hashes:
 def _hash_array(array: npt.NDArray[Any]) -> Hashes:
     """Hash a NumPy array by its dtype, as the Spark type of that width."""
     if array.ndim != 1:
-        raise InputError(
-            f"keys must be a one-dimensional array, got {array.ndim} dimensions: flatten it first"
-        )
+        raise InputError(f"keys must be a one-dimensional array, got {array.ndim} dimensions: flatten it first")
     if isinstance(array, np.ma.MaskedArray):
         hashes = _hash_array(np.asarray(array.filled()))
         hashes[np.ma.getmaskarray(array)] = NULL_HASH
@@ -180,9 +176,7 @@ def _hash_datetimes(array: npt.NDArray[np.datetime64]) -> Hashes:
     if target == "datetime64[us]" and unit in ("h", "m", "s", "ms"):
         strayed = (exact.astype(array.dtype) != array) & ~missing
         if strayed.any():
-            raise InputError(
-                f"timestamps must fit in 64 bits of microseconds, got {array[strayed][0]}: {_REMEDY}"
-            )
+            raise InputError(f"timestamps must fit in 64 bits of microseconds, got {array[strayed][0]}: {_REMEDY}")
     counts = exact.view(np.int64)
     if target == "datetime64[D]":
         hashes = _xxh64_of_4_bytes(counts.astype(np.int32).view(np.uint32))
@@ -221,9 +215,7 @@ def _hash_one_type(kind: type, keys: list[Any]) -> Hashes:
                 f"str keys must be valid Unicode, got {error.object!r} with half a surrogate pair: pass bytes"
             ) from error
     if issubclass(kind, bytes | bytearray | memoryview):
-        return _hash_texts(
-            pa.array(keys if kind is bytes else [bytes(key) for key in keys], pa.large_binary())
-        )
+        return _hash_texts(pa.array(keys if kind is bytes else [bytes(key) for key in keys], pa.large_binary()))
     if issubclass(kind, np.generic):
         # Days and seconds would be promoted to one unit, and a date would become a timestamp.
         return _scatter(keys, lambda key: key.dtype, lambda dtype, some: _hash_array(np.array(some, dtype)))
@@ -243,9 +235,7 @@ def _hash_one_type(kind: type, keys: list[Any]) -> Hashes:
     raise _unsupported(_type_name(kind))
 
 
-def _scatter(
-    keys: list[Any], label: Callable[[Any], Any], hash_group: Callable[[Any, list[Any]], Hashes]
-) -> Hashes:
+def _scatter(keys: list[Any], label: Callable[[Any], Any], hash_group: Callable[[Any, list[Any]], Hashes]) -> Hashes:
     """Hash the keys of each label together, and put the results back in order."""
     labels = list(map(label, keys))
     distinct = set(labels)

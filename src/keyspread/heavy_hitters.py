@@ -13,7 +13,7 @@ MOST_COUNTERS = 1 << 26
 
 
 class SpaceSaving:
-    """SpaceSaving with `capacity` counters: lower <= true <= upper, and upper - lower <= total / capacity, on any stream.
+    """SpaceSaving with `capacity` counters: lower <= true <= upper, upper - lower <= total / capacity, on any stream.
 
     A key without a counter has bounds (0, least count). Memory is fixed; a message costs amortised O(1).
 

@@ -43,8 +43,10 @@ def loads_by_window(
 ) -> npt.NDArray[np.int64]:
     """Give the messages of each worker in each window: an array [window, worker]."""
     table = np.zeros((ends.size, workers), np.int64)
-    for window, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+    begin = 0
+    for window, end in enumerate(ends.tolist()):
         table[window] = np.bincount(assignment[begin:end], minlength=workers)
+        begin = end
     return table
 
 

@@ -74,24 +74,31 @@ class Plan:
     @cached_property
     def _deal(self) -> dealing.Deal:
         keys = np.array([key.hash for key in self.head], np.int64)
-        buckets = self.buckets.astype(np.int64)
-        spread = np.empty(keys.size, np.int64)
-        dealing.bucket_of(keys, spread, buckets.size)
-        with_hot = np.unique(spread)
-        buckets[with_hot] = -1 - buckets[with_hot]
-        slots = np.full(1 << max(3, (4 * keys.size).bit_length()), -1, np.int32)
-        dealing.bucket_of(keys, spread, dealing.TURNS)  # as many buckets as turns: the scattered key itself
-        for number, at in enumerate((spread & (slots.size - 1)).tolist()):
-            while slots[at] >= 0:
-                at = (at + 1) & (slots.size - 1)
-            slots[at] = number
+        owners = self.buckets.astype(np.int64)
+        buckets, chain = owners.copy(), np.full(keys.size, -1, np.int64)
+        for hot, bucket in enumerate(buckets_of(keys, owners.size).tolist()):
+            if buckets[bucket] < 0:
+                chain[hot] = -1 - buckets[bucket]
+            buckets[bucket] = -1 - hot
+        # About 16 cells a piece: then a cell lies within one piece fifteen times out of sixteen.
+        bits = [min(16, 4 + (len(key.ends) - 1).bit_length()) for key in self.head]
+        first = np.cumsum([0, *(len(key.workers) for key in self.head)], dtype=np.int64)
         return dealing.Deal(
             buckets=buckets,
-            slots=slots,
+            owners=owners,
             keys=keys,
-            first=np.cumsum([0, *(len(key.workers) for key in self.head)], dtype=np.int64),
+            chain=chain,
+            first=first,
             ends=np.array([end for key in self.head for end in key.ends], np.int64),
             workers=np.array([worker for key in self.head for worker in key.workers], np.int64),
+            cells=np.concatenate(
+                [
+                    np.empty(0, np.int32),
+                    *(_cells(k.ends, b, f) for k, b, f in zip(self.head, bits, first, strict=False)),
+                ]
+            ),
+            first_cell=np.cumsum([0, *(1 << b for b in bits)], dtype=np.int64),
+            shift=31 - np.array(bits, np.int64),
         )
 
     def with_cuts(self, cuts: Sequence[Sequence[int]]) -> "Plan":
@@ -164,3 +171,18 @@ class Plan:
         )
         if not named or min(named) < 0 or max(named) >= self.workers or self.loads.size != self.workers or not whole:
             raise InputError(f"the plan does not fit its {self.workers} workers; it was changed by hand, plan anew")
+
+
+def buckets_of(keys: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int64]:
+    """Give the bucket of every key."""
+    out = np.empty(keys.size, np.int64)
+    dealing.bucket_of(keys, out, buckets)
+    return out
+
+
+def _cells(ends: tuple[int, ...], bits: int, first: int) -> npt.NDArray[np.int32]:
+    """Give, for each of 2^bits equal cells of turns, the piece that has all of it, or -1 - the first that has some."""
+    edges = np.arange((1 << bits) + 1) << (31 - bits)
+    begins_in = np.searchsorted(ends, edges[:-1], side="right")
+    stops_in = np.searchsorted(ends, edges[1:] - 1, side="right")
+    return np.where(begins_in == stops_in, begins_in + first, -1 - (begins_in + first)).astype(np.int32)

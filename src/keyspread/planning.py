@@ -1,12 +1,11 @@
 """Planned dealing: look at the batch before dealing it.
 
 Count (bucket loads and hot keys) -> place (who gets what, as close to the previous plan as balance allows) ->
-deal (`Plan.route`, or Spark SQL). A plan is one entry a bucket plus a few for each hot key, whatever the number of keys.
+deal (`Plan.route`, or Spark SQL). A plan is one entry a bucket plus a few for each hot key, for any number of keys.
 """
 
 import heapq
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from keyspread import checks
 from keyspread.kernels import dealing
-from keyspread.plan import HotKey, Plan
+from keyspread.plan import HotKey, Plan, buckets_of
 from keyspread.settings import default_threshold
 
 BUCKETS_PER_WORKER = 64
@@ -64,7 +63,7 @@ def plan(
     hot = hot[np.lexsort((distinct[hot], -messages[hot]))]
     tail = messages.copy()
     tail[hot] = 0
-    bucket_loads = np.bincount(_buckets_of(distinct, count), weights=tail, minlength=count).astype(np.int64)
+    bucket_loads = np.bincount(buckets_of(distinct, count), weights=tail, minlength=count).astype(np.int64)
     counts = Counts(bucket_loads, tuple(zip(distinct[hot].tolist(), messages[hot].tolist(), strict=True)))
     placed = place(counts, workers, previous)
     return placed.with_cuts(_exact_cuts(placed.head, hot, ids))
@@ -93,21 +92,20 @@ class _Before:
     """Where the previous plan had buckets and keys; nowhere, without one or for workers that are gone."""
 
     def __init__(self, previous: Plan | None, workers: int, buckets: int) -> None:
-        self._head = {key.hash: key.workers for key in previous.head} if previous is not None else {}
+        self._head = {key.hash: key for key in previous.head} if previous is not None else {}
         self._workers = workers
         self.buckets = np.full(buckets, -1, np.int64)
         if previous is not None and previous.buckets.size == buckets:
             self.buckets = np.where(previous.buckets < workers, previous.buckets, -1).astype(np.int64)
 
     def workers_of(self, key: int) -> list[int]:
-        """Give the workers that had this key, as a hot key or in a bucket."""
-        had: Iterable[int] = self._head.get(key) or (int(self.buckets[_bucket_of(key, self.buckets.size)]),)
+        """Give the workers that had this key, hot or in a bucket, in the order in which it filled them."""
+        hot = self._head.get(key)
+        had = hot.workers if hot is not None else (int(self.buckets[_bucket_of(key, self.buckets.size)]),)
         return [worker for worker in had if 0 <= worker < self._workers]
 
 
-def _pack(
-    buckets: npt.NDArray[np.int64], loads: list[int], limit: int, before: _Before
-) -> npt.NDArray[np.int32]:
+def _pack(buckets: npt.NDArray[np.int64], loads: list[int], limit: int, before: _Before) -> npt.NDArray[np.int32]:
     """Give each bucket a worker, largest first: its old one if it fits under the limit, else the least loaded."""
     owners = before.buckets.astype(np.int32)
     homeless = []
@@ -130,33 +128,34 @@ def _pack(
     return owners
 
 
-def _pour(
-    hot: tuple[tuple[int, int], ...], loads: list[int], limit: int, before: _Before
-) -> tuple[HotKey, ...]:
-    """Pour the hot keys, hottest first, into the room that is left: first where they were, then into the emptiest."""
+def _pour(hot: tuple[tuple[int, int], ...], loads: list[int], limit: int, before: _Before) -> tuple[HotKey, ...]:
+    """Pour the hot keys, hottest first, into the room that is left: first where they were, then into the emptiest.
+
+    A key fills its old workers in the order in which it filled them before. So a key that has grown takes a little
+    more of the last one, which it shares, and the keys behind it move over a little; none moves away.
+    """
     emptiest = [(load, worker) for worker, load in enumerate(loads)]
     heapq.heapify(emptiest)
     head = []
     for key, messages in hot:
         left = messages
         pieces: dict[int, int] = {}
-
-        def give(worker: int, most: int, pieces: dict[int, int] = pieces) -> int:
-            pieces[worker] = pieces.get(worker, 0) + most
-            loads[worker] += most
-            heapq.heappush(emptiest, (loads[worker], worker))
-            return most
-
-        for worker in sorted(before.workers_of(key), key=lambda worker: loads[worker]):
-            if left and loads[worker] < limit:
-                left -= give(worker, min(left, limit - loads[worker]))
+        old_first = before.workers_of(key)[::-1]
         while left:
-            load, worker = heapq.heappop(emptiest)
-            if load != loads[worker]:
-                continue  # it got more since it was put there
-            if load >= limit:  # only if the tail alone overfills some worker: share what is too much
-                limit = load + max(1, left // len(loads))
-            left -= give(worker, min(left, limit - load))
+            if old_first:
+                worker = old_first.pop()
+            else:
+                load, worker = heapq.heappop(emptiest)
+                if load != loads[worker]:
+                    continue  # it got more since it was put there
+                if load >= limit:  # only if the tail alone overfills some worker: share what is too much
+                    limit = load + max(1, left // len(loads))
+            amount = min(left, limit - loads[worker])
+            if amount > 0:
+                pieces[worker] = pieces.get(worker, 0) + amount
+                loads[worker] += amount
+                left -= amount
+                heapq.heappush(emptiest, (loads[worker], worker))
         head.append(HotKey.by_weight(key, pieces))
     return tuple(head)
 
@@ -167,15 +166,13 @@ def _moved(
     """Give the share of the messages that go to a worker which the previous plan did not give their key to."""
     moved = int(counts.buckets[owners != before.buckets].sum())
     for key in head:
-        had = set(before.workers_of(key.hash))
+        had = before.workers_of(key.hash)
         moved += sum(weight for worker, weight in zip(key.workers, key.weights, strict=True) if worker not in had)
     return moved / total if total else 0.0
 
 
-def _exact_cuts(
-    head: tuple[HotKey, ...], hot: npt.NDArray[np.intp], ids: npt.NDArray[np.int32]
-) -> list[list[int]]:
-    """Give, for each hot key, the turns at which its pieces end, so that each gets exactly its messages of this batch."""
+def _exact_cuts(head: tuple[HotKey, ...], hot: npt.NDArray[np.intp], ids: npt.NDArray[np.int32]) -> list[list[int]]:
+    """Give, for each hot key, the turns where its pieces end: each gets exactly its messages of this batch."""
     rank = np.full(int(ids.max(initial=-1)) + 1, -1, np.int64)
     rank[hot] = np.arange(hot.size)
     ranks = rank[ids] if ids.size else np.empty(0, np.int64)
@@ -197,11 +194,5 @@ def encoded(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDA
     return np.asarray(encoded.dictionary), np.asarray(encoded.indices)
 
 
-def _buckets_of(keys: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int64]:
-    out = np.empty(keys.size, np.int64)
-    dealing.bucket_of(keys, out, buckets)
-    return out
-
-
 def _bucket_of(key: int, buckets: int) -> int:
-    return int(_buckets_of(np.array([key], np.int64), buckets)[0])
+    return int(buckets_of(np.array([key], np.int64), buckets)[0])

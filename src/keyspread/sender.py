@@ -17,7 +17,7 @@ _NO_SHARES = np.empty(0, np.float64)
 
 
 class Sender:
-    """Routes hashes to workers 0 … workers-1: the same for the same seed, source and messages, in batches or one by one.
+    """Routes hashes to workers 0 … n-1: the same for the same seed, source and messages, in batches or one by one.
 
     `scheme` is one of `SCHEMES`. Parameters that a scheme does not use are accepted. `threshold` is the share from
     which a key is hot (default 1/(5n)), `tolerance` the imbalance that D-Choices allows itself (the paper's
@@ -43,7 +43,7 @@ class Sender:
         tolerance: float = 1e-4,
         capacity: int | None = None,
         choices: int | None = None,
-        half_life: int | str | None = None,
+        half_life: float | str | None = None,
     ) -> None:
         self._scheme: Scheme = find_scheme(scheme)
         settings = Settings.of(
@@ -164,7 +164,7 @@ class Sender:
         return self._state.heavy_hitters
 
     def snapshot(self) -> bytes:
-        """Give all that is needed to go on exactly as if never interrupted, in the order of 100 bytes a counter at most."""
+        """Give all that is needed to go on exactly as if never interrupted: at most about 50 bytes a counter."""
         from keyspread import snapshots
 
         return snapshots.write(self)
@@ -225,6 +225,4 @@ def _mixed(x: int) -> int:
 def _distance(shares: npt.NDArray[np.float64], others: npt.NDArray[np.float64]) -> float:
     """Give the sum of the differences, hottest with hottest; what one side does not have counts as 0."""
     common = min(shares.size, others.size)
-    return float(
-        np.abs(shares[:common] - others[:common]).sum() + shares[common:].sum() + others[common:].sum()
-    )
+    return float(np.abs(shares[:common] - others[:common]).sum() + shares[common:].sum() + others[common:].sum())

@@ -42,7 +42,7 @@ class Settings:
         tolerance: float = 1e-4,
         capacity: int | None = None,
         choices: int | None = None,
-        half_life: int | str | None = None,
+        half_life: float | str | None = None,
         **unknown: Any,
     ) -> "Settings":
         """Check the parameters and fill in what is left to us."""
@@ -75,7 +75,7 @@ def _capacity(capacity: int | None, threshold: float) -> int:
         capacity = max(needed, math.ceil(2 / threshold))
         if capacity > MOST_COUNTERS:
             raise InputError(
-                f"threshold {threshold:g} needs {capacity} counters, over the limit of {MOST_COUNTERS}; raise the threshold"
+                f"threshold {threshold:g} needs {capacity} counters, over the limit of {MOST_COUNTERS}; raise it"
             )
     capacity = checks.whole_number("capacity", capacity, maximum=MOST_COUNTERS)
     if capacity < needed:
@@ -86,12 +86,12 @@ def _capacity(capacity: int | None, threshold: float) -> int:
     return capacity
 
 
-def _half_life(half_life: int | str | None, threshold: float) -> int | None:
+def _half_life(half_life: float | str | None, threshold: float) -> int | None:
     if half_life is None:
         return None
     if half_life == "auto":
-        # Long enough that a key at the threshold is still seen some twenty times in it.
-        return math.ceil(20 / threshold)
+        # Short enough to follow drift, long enough that a key at the threshold is still seen five times in it.
+        return math.ceil(5 / threshold)
     if isinstance(half_life, str):
         raise InputError(f"half_life must be a number of messages, 'auto' or None, got {half_life!r}")
     if isinstance(half_life, float) and half_life.is_integer():

@@ -50,7 +50,11 @@ class Simulation:
     def to_dict(self) -> dict[str, Any]:
         """Give all but the assignment as plain values, ready for JSON."""
         return {
-            name: value.tolist() if isinstance(value, np.ndarray) else list(value) if isinstance(value, tuple) else value
+            name: value.tolist()
+            if isinstance(value, np.ndarray)
+            else list(value)
+            if isinstance(value, tuple)
+            else value
             for name, value in vars(self).items()
             if name != "assignment"
         }
@@ -125,9 +129,7 @@ def simulate(
     )
 
 
-def _online(
-    keys: npt.NDArray[np.int64], senders: list[Sender], report: Callable[[int], None]
-) -> npt.NDArray[np.int32]:
+def _online(keys: npt.NDArray[np.int64], senders: list[Sender], report: Callable[[int], None]) -> npt.NDArray[np.int32]:
     """Give message i to sender i mod s. Senders know nothing of each other, so each can take its part in one go."""
     routed = np.empty(keys.size, np.int32)
     step = _CHUNK * len(senders)

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import xxhash
 
 from keyspread.errors import SnapshotError
@@ -31,11 +32,15 @@ _VERSION = 1
 def write(sender: "Sender") -> bytes:
     """Give the snapshot of a sender."""
     state = sender._state
-    arrays = {"loads": state.balance.loads, "shares": sender._shares}
+    arrays: dict[str, npt.NDArray[Any]] = {"loads": state.balance.loads, "shares": sender._shares}
     if state.heavy_hitters is not None:
         counters = state.heavy_hitters._summary
         used = len(state.heavy_hitters)
-        arrays |= {"keys": counters.keys[:used], "counts": counters.counts[:used], "errors": counters.errors[:used]}
+        arrays |= {
+            "keys": counters.keys[:used],
+            "counts": counters.counts[:used],
+            "errors": counters.errors[:used],
+        }
         arrays |= {"scalars": counters.scalars}
         if counters.scalars[kernels.QUEUED]:  # which of several least counters goes first depends on the queue
             arrays |= {"following": counters.following, "ring": counters.ring}
@@ -96,13 +101,16 @@ def _unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
         )
     body = data[12:]
     if data[4:12] != xxhash.xxh64_digest(body):
-        raise SnapshotError(f"the snapshot ({len(data)} bytes) is damaged or cut short: take an earlier one or start anew")
+        raise SnapshotError(
+            f"the snapshot ({len(data)} bytes) is damaged or cut short: take an earlier one or start anew"
+        )
     content = zlib.decompress(body)
     (size,) = struct.unpack_from("<I", content)
     header = json.loads(content[4 : 4 + size])
     if header["version"] != _VERSION:
         raise SnapshotError(
-            f"the snapshot has format {header['version']}, this keyspread reads {_VERSION}: restore it with the version that wrote it"
+            f"the snapshot has format {header['version']}, this keyspread reads {_VERSION}: "
+            "restore it with the keyspread that wrote it"
         )
     arrays, at = {}, 4 + size
     for name, (dtype, count) in header["arrays"].items():

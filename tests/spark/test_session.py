@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 def in_a_new_process(script: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Start-up can be seen once a process only."""
-    inherited: Mapping[str, str] = {
-        k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))
-    }
+    inherited: Mapping[str, str] = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     return subprocess.run(
         [sys.executable, "-c", script],
         env={**inherited, **environment},
@@ -75,42 +73,31 @@ def test_connect_without_its_packages_names_the_remedy(monkeypatch: pytest.Monke
         start._check_connect("sc://localhost")
 
 
-def test_a_good_start_prints_nothing() -> None:
+def test_a_good_start_prints_nothing_and_later_errors_are_shown() -> None:
     done = in_a_new_process(
         """
+import time
 from keyspread.spark import session
+
 spark = session(master="local[1]")
 print(spark.range(10).count())
 spark.stop()
 spark = session(master="local[2]")  # the same JVM, another master
 print(spark.sparkContext.master)
+spark.sparkContext._jvm.java.lang.System.err.println("heard from the JVM")
+time.sleep(1)
 """
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["10", "local[2]"]
-    assert done.stderr == ""
+    assert done.stderr == "heard from the JVM\n"
 
 
 def test_a_failed_start_shows_what_the_jvm_said() -> None:
-    done = in_a_new_process(
-        'from keyspread.spark import session\nsession(**{"spark.driver.memory": "nonsense"})'
-    )
+    done = in_a_new_process('from keyspread.spark import session\nsession(**{"spark.driver.memory": "nonsense"})')
     assert done.returncode != 0
     assert "-Xmxnonsense" in done.stderr
     assert done.stderr.index("-Xmxnonsense") < done.stderr.index("Traceback")
-
-
-def test_errors_after_the_start_are_still_shown() -> None:
-    done = in_a_new_process(
-        """
-from keyspread.spark import session
-spark = session(master="local[1]")
-spark.sparkContext._jvm.java.lang.System.err.println("heard from the JVM")
-import time; time.sleep(1)
-"""
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == "heard from the JVM\n"
 
 
 def test_connect_starts_as_quietly() -> None:

@@ -41,9 +41,7 @@ def check(stream, data):
     messages, malformed = naive(data)
     assert stream.times.tolist() == [time for time, _ in messages]
     assert stream.hashes.tolist() == hash_keys([key for _, key in messages]).tolist()
-    assert [stream.keys[key] for key in stream.hashes] == [
-        key.decode("utf-8", "replace") for _, key in messages
-    ]
+    assert [stream.keys[key] for key in stream.hashes] == [key.decode("utf-8", "replace") for _, key in messages]
     assert len(stream.keys) == len({key for _, key in messages})
     assert stream.malformed == (Malformed(len(malformed), *malformed[0]) if malformed else Malformed())
 
@@ -85,9 +83,7 @@ def test_lines_of_all_kinds(write, data, pack):
 
 
 LINES = st.lists(
-    st.sampled_from(
-        [b"1\ta", b"2\tb", b"3\t", b"2.5\tc", b"", b"x", b"x\ty", b"1\ta\tb", b"\xff", b"4\t\xff\r"]
-    )
+    st.sampled_from([b"1\ta", b"2\tb", b"3\t", b"2.5\tc", b"", b"x", b"x\ty", b"1\ta\tb", b"\xff", b"4\t\xff\r"])
 )
 
 
@@ -160,9 +156,7 @@ def test_a_long_malformed_line_is_shown_in_part(write):
 @pytest.mark.parametrize("data", [b"", b"\n\r\n", gzip.compress(b"")])
 def test_an_empty_file_is_an_error(write, data):
     path = write(data)
-    with pytest.raises(
-        InputError, match=r"no messages \(the file is empty\): each line must be time<TAB>key$"
-    ):
+    with pytest.raises(InputError, match=r"no messages \(the file is empty\): each line must be time<TAB>key$"):
         read_stream(path)
 
 
@@ -208,9 +202,7 @@ PACKED = gzip.compress(b"".join(b"%d\tkey %d\n" % (number, number) for number in
 )
 def test_broken_gzip(write, data):
     path = write(data)
-    with pytest.raises(
-        InputError, match=r"stream\.tsv: broken gzip after line \d+ .*: fetch or compress"
-    ) as raised:
+    with pytest.raises(InputError, match=r"stream\.tsv: broken gzip after line \d+ .*: fetch or compress") as raised:
         read_stream(path)
     assert "\n" not in str(raised.value)
 

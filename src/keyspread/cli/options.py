@@ -32,6 +32,4 @@ def count_or_auto(text: str | int) -> int | str:
     try:
         return count(text)
     except typer.BadParameter:
-        raise typer.BadParameter(
-            f"must be a whole number of messages such as 1e5, or auto, got {text!r}"
-        ) from None
+        raise typer.BadParameter(f"must be a whole number of messages such as 1e5, or auto, got {text!r}") from None

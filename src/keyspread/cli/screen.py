@@ -47,9 +47,7 @@ def verdicts(rows: Sequence[tuple[bool, bool, str, str, str]], screen: Console) 
     good, bad, optional = ("✓", "✗", "–") if _can_print(screen, "✓✗–") else ("ok", "NO", "-")
     table = Table.grid(padding=(0, 2))
     for well, needed, name, detail, remedy in rows:
-        sign = (
-            Text(good, "green") if well else Text(bad, "bold red") if needed else Text(optional, QUIET_STYLE)
-        )
+        sign = Text(good, "green") if well else Text(bad, "bold red") if needed else Text(optional, QUIET_STYLE)
         table.add_row(sign, Text(name), Text(detail))
         if remedy and not well:
             table.add_row("", "", Text(remedy, "yellow"))
@@ -99,7 +97,7 @@ def _rows(loads: Sequence[int]) -> list[tuple[str, int]]:
         return [("", worker) for worker in range(len(loads))]
     order = sorted(range(len(loads)), key=lambda worker: loads[worker])
     last = len(order) - 1
-    shares = {"90 %": 0.9, "75 %": 0.75, "median": 0.5, "25 %": 0.25, "10 %": 0.1}
+    shares = {"p90": 0.9, "p75": 0.75, "median": 0.5, "p25": 0.25, "p10": 0.1}
     rows = [("busiest", order[-1]), ("2nd", order[-2]), ("3rd", order[-3])]
     rows += [(name, order[round(last * share)]) for name, share in shares.items()]
     return [*rows, ("idlest", order[0])]
@@ -118,8 +116,7 @@ def sparkline(values: Sequence[float], screen: Console, width: int = 50) -> str:
     low, high = math.log(min(positive)), math.log(max(positive))
     span = max(high - low, math.log(2))  # hardly any change shall look like hardly any
     return "".join(
-        marks[round((len(marks) - 1) * (math.log(value) - low) / span)] if value > 0 else marks[0]
-        for value in values
+        marks[round((len(marks) - 1) * (math.log(value) - low) / span)] if value > 0 else marks[0] for value in values
     )
 
 

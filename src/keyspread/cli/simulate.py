@@ -29,15 +29,11 @@ class _Input:
 def simulate(
     stream: Annotated[
         str,
-        typer.Option(
-            help="[b]zipf[/b], or a file of time<TAB>key lines, plain or gzip.", metavar="zipf|FILE"
-        ),
+        typer.Option(help="[b]zipf[/b], or a file of time<TAB>key lines, plain or gzip.", metavar="zipf|FILE"),
     ] = "zipf",
     skew: Annotated[
         float | None,
-        typer.Option(
-            parser=number, help="Zipf exponent, 0 is uniform.", show_default="1.4", metavar="NUMBER"
-        ),
+        typer.Option(parser=number, help="Zipf exponent, 0 is uniform.", show_default="1.4", metavar="NUMBER"),
     ] = None,
     keys: Annotated[
         int | None,
@@ -55,17 +51,11 @@ def simulate(
     workers: Annotated[int, typer.Option(parser=count, help="Workers to spread over.", metavar="COUNT")] = 50,
     scheme: Annotated[
         str,
-        typer.Option(
-            help="How a message finds its worker: d-choices, w-choices, partial-key, …", metavar="NAME"
-        ),
+        typer.Option(help="How a message finds its worker: d-choices, w-choices, partial-key, …", metavar="NAME"),
     ] = "d-choices",
-    sources: Annotated[
-        int, typer.Option(parser=count, help="Senders that share the stream.", metavar="COUNT")
-    ] = 5,
+    sources: Annotated[int, typer.Option(parser=count, help="Senders that share the stream.", metavar="COUNT")] = 5,
     seed: Annotated[int, typer.Option(parser=count, help="Same seed, same result.", metavar="COUNT")] = 0,
-    windows: Annotated[
-        int, typer.Option(parser=count, help="Windows of equal message count.", metavar="COUNT")
-    ] = 50,
+    windows: Annotated[int, typer.Option(parser=count, help="Windows of equal message count.", metavar="COUNT")] = 50,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -77,15 +67,11 @@ def simulate(
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(
-            parser=number, help="Imbalance that d-choices may leave.", show_default="1e-4", metavar="NUMBER"
-        ),
+        typer.Option(parser=number, help="Imbalance that d-choices may leave.", show_default="1e-4", metavar="NUMBER"),
     ] = None,
     capacity: Annotated[
         int | None,
-        typer.Option(
-            parser=count, help="Counters a sender keeps.", show_default="2/threshold", metavar="COUNT"
-        ),
+        typer.Option(parser=count, help="Counters a sender keeps.", show_default="2/threshold", metavar="COUNT"),
     ] = None,
     choices: Annotated[
         int | None, typer.Option(parser=count, help="Fixed choices of a hot key (greedy).", metavar="COUNT")
@@ -109,9 +95,7 @@ def simulate(
     import keyspread
     from keyspread.cli import screen
 
-    given = (
-        _read(stream, strict, skew, keys, messages) if stream != "zipf" else _draw(skew, keys, messages, seed)
-    )
+    given = _read(stream, strict, skew, keys, messages) if stream != "zipf" else _draw(skew, keys, messages, seed)
     named = {
         "threshold": threshold,
         "tolerance": tolerance,
@@ -132,7 +116,7 @@ def simulate(
             **options,
         )
     if as_json:
-        print(json.dumps({**given.facts, **options, **result.to_dict()}))
+        print(json.dumps({**given.facts, "windows": windows, **options, **result.to_dict()}))
     else:
         _show(given, result)
 
@@ -143,15 +127,11 @@ def _draw(skew: float | None, keys: int | None, messages: int | None, seed: int)
 
     law = {**_ZIPF}
     law |= {
-        name: value
-        for name, value in (("skew", skew), ("keys", keys), ("messages", messages))
-        if value is not None
+        name: value for name, value in (("skew", skew), ("keys", keys), ("messages", messages)) if value is not None
     }
     hashes = zipf(law["skew"], int(law["keys"]), int(law["messages"]), seed)
     title = f"Zipf {law['skew']:g} over {int(law['keys']):,} keys"
-    return _Input(
-        title, hashes, {"stream": "zipf", "skew": law["skew"], "zipf_keys": law["keys"], "malformed": 0}
-    )
+    return _Input(title, hashes, {"stream": "zipf", "skew": law["skew"], "zipf_keys": law["keys"], "malformed": 0})
 
 
 def _read(path: str, strict: bool, skew: float | None, keys: int | None, messages: int | None) -> _Input:
@@ -161,13 +141,9 @@ def _read(path: str, strict: bool, skew: float | None, keys: int | None, message
 
     for name, value in (("--skew", skew), ("--keys", keys)):
         if value is not None:
-            raise InputError(
-                f"{name} is for --stream zipf only, got {value:g} with --stream {path}: leave it out"
-            )
+            raise InputError(f"{name} is for --stream zipf only, got {value:g} with --stream {path}: leave it out")
     if not os.path.exists(path):
-        raise InputError(
-            f"--stream must be zipf or a file of time<TAB>key lines, found no file {path}: check the path"
-        )
+        raise InputError(f"--stream must be zipf or a file of time<TAB>key lines, found no file {path}: check the path")
     with screen.late_progress(f"reading {os.path.basename(path)}", os.path.getsize(path)) as progress:
         found = read_stream(path, strict=strict, progress=progress)
     if found.malformed.count:
@@ -178,6 +154,8 @@ def _read(path: str, strict: bool, skew: float | None, keys: int | None, message
 
 def _show(given: _Input, result: Any) -> None:
     """Draw the result for people."""
+    from rich.text import Text
+
     from keyspread.cli import screen
 
     out = screen.console()
@@ -186,7 +164,8 @@ def _show(given: _Input, result: Any) -> None:
     per_key = result.replicas / max(1, result.keys)
     busiest = result.workers * max(result.loads.tolist()) / max(1, result.messages)
     out.print()
-    out.print(f"[b]{result.scheme}[/b], {result.workers} workers, {result.sources} sources: {given.title}")
+    where = f", {_many(result.workers, 'worker')}, {_many(result.sources, 'source')}: {given.title}"
+    out.print(Text.assemble((result.scheme, "bold"), where))
     out.print()
     out.print(
         screen.facts(
@@ -214,3 +193,7 @@ def _show(given: _Input, result: Any) -> None:
         out.print(f"imbalance over time, log scale, {course[0]:.1e} to {course[-1]:.1e}")
         out.print(screen.sparkline(course, out), style=screen.HEAD_STYLE)
     out.print()
+
+
+def _many(number_of: int, thing: str) -> str:
+    return f"{number_of:,} {thing}{'' if number_of == 1 else 's'}"

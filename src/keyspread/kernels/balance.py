@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread.kernels.compiled import entry, part
-from keyspread.kernels.mixing import trailing_zeros
+from keyspread.kernels.machine import trailing_zeros
 
 BASE, ABOVE, PATIENCE = range(3)
 _ONE, _NONE, _ALL = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -116,9 +116,7 @@ def _first_in_words(levels: Any, level: Any, rows: Any, row: Any, begin: Any, en
 
 
 @part
-def _first_by_digest(
-    levels: Any, digests: Any, level: Any, rows: Any, row: Any, begin: Any, end: Any
-) -> Any:
+def _first_by_digest(levels: Any, digests: Any, level: Any, rows: Any, row: Any, begin: Any, end: Any) -> Any:
     """Do what `_first_in_words` does, but read only the words that the digest calls not empty."""
     if begin >= end:
         return np.int64(-1)
@@ -183,8 +181,10 @@ def least_loaded(balance: Any, rows: Any, row: Any, at_least: Any, start: Any) -
         while rest:
             worker = (word << 6) + trailing_zeros(rest)
             rest &= rest - _ONE
-            if best < 0 or loads[worker] < loads[best]:
-                best = worker
-            elif loads[worker] == loads[best] and comes_first(worker, best, start):
+            if (
+                best < 0
+                or loads[worker] < loads[best]
+                or (loads[worker] == loads[best] and comes_first(worker, best, start))
+            ):
                 best = worker
     return best

@@ -17,14 +17,20 @@ _MASK = TURNS - 1
 
 
 class Deal(NamedTuple):
-    """A plan as arrays. A bucket with a hot key in it has its worker stored as -1 - worker."""
+    """A plan as arrays. A bucket with hot keys in it holds -1 - the first of them, the others follow in `chain`."""
 
     buckets: npt.NDArray[np.int64]
-    slots: npt.NDArray[np.int32]  # hash table: place -> number of the hot key or -1
+    owners: npt.NDArray[np.int64]  # worker of each bucket
     keys: npt.NDArray[np.int64]
+    chain: npt.NDArray[np.int64]  # next hot key in the same bucket, or -1
     first: npt.NDArray[np.int64]  # pieces first[k] … first[k+1]-1 belong to hot key k
     ends: npt.NDArray[np.int64]  # a piece takes the turns below its end
     workers: npt.NDArray[np.int64]
+    cells: npt.NDArray[
+        np.int32
+    ]  # turns in equal cells: the piece that has the whole cell, or -1 - the first that has some
+    first_cell: npt.NDArray[np.int64]
+    shift: npt.NDArray[np.int64]  # turn >> shift[k] is the cell of a turn of hot key k
 
 
 @part
@@ -49,13 +55,12 @@ def turn_of(start: Any, out: Any) -> None:
 
 @part
 def _piece(deal: Any, hot: Any, turn: Any) -> Any:
-    first = deal.first[hot]
-    last = deal.first[hot + 1] - 1
-    piece = first + ((turn * (last - first + 1)) >> 31)  # pieces are of similar size, so this is near
-    while turn >= deal.ends[piece]:
-        piece += 1
-    while piece > first and turn < deal.ends[piece - 1]:
-        piece -= 1
+    """Return the piece of a hot key that takes this turn: mostly one look at its cell."""
+    piece = np.int64(deal.cells[deal.first_cell[hot] + (turn >> deal.shift[hot])])
+    if piece < 0:
+        piece = -1 - piece
+        while turn >= deal.ends[piece]:
+            piece += 1
     return piece
 
 
@@ -63,17 +68,12 @@ def _piece(deal: Any, hot: Any, turn: Any) -> Any:
 def deal_out(keys: Any, out: Any, start: Any, deal: Any) -> None:
     """Write the worker of every message; keys[0] stands at position `start`."""
     buckets = deal.buckets.size
-    mask = deal.slots.size - 1
     for i in range(keys.size):
-        spread = scatter(keys[i])
-        worker = deal.buckets[(spread * buckets) >> 31]
+        bucket = (scatter(keys[i]) * buckets) >> 31
+        worker = deal.buckets[bucket]
         if worker < 0:
-            worker = -1 - worker
-            at = spread & mask
-            while deal.slots[at] >= 0:
-                hot = deal.slots[at]
-                if deal.keys[hot] == keys[i]:
-                    worker = deal.workers[_piece(deal, hot, scatter(start + i))]
-                    break
-                at = (at + 1) & mask
+            hot = -1 - worker
+            while hot >= 0 and deal.keys[hot] != keys[i]:
+                hot = deal.chain[hot]
+            worker = deal.owners[bucket] if hot < 0 else deal.workers[_piece(deal, hot, scatter(start + i))]
         out[i] = worker

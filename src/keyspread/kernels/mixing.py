@@ -7,9 +7,6 @@ and unsigned 64-bit integers into floats.
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from keyspread.kernels.compiled import part
 
@@ -37,13 +34,3 @@ def reduce(x: Any, workers: Any) -> Any:
 def candidate(key: Any, salt: Any, number: Any, workers: Any) -> Any:
     """F_number(key), SPEC 'Candidates': depends on the key and the seed (in `salt`), never on the source."""
     return reduce(mix((key ^ salt) + np.uint64(number) * GOLDEN), workers)
-
-
-@intrinsic  # type: ignore[misc]
-def trailing_zeros(typing_context: Any, x: Any) -> Any:
-    """Count the zeros below the lowest set bit of a uint64 that is not 0."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), code

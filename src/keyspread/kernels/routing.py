@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from keyspread.kernels.balance import BASE, add, comes_first, least_loaded, words_for
 from keyspread.kernels.compiled import entry, part
+from keyspread.kernels.machine import prefetch
 from keyspread.kernels.mixing import candidate
 
 _ONE = np.uint64(1)
@@ -24,7 +25,7 @@ class Identity(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The candidates of the head, a row of bits a key: only a memory of what `candidate` gives, so it can be dropped."""
+    """The candidates of the head, a row of bits a key: a memory of what `candidate` gives, it can be dropped."""
 
     rows: npt.NDArray[np.uint64]
     least: npt.NDArray[np.int64]  # no candidate of the row has a lower load
@@ -34,6 +35,7 @@ class Candidates(NamedTuple):
 
 
 _ROW_BYTES = 1 << 24
+_NEAR_WORDS = 1 << 16  # rows of 512 KiB in all: beyond that they do not stay in the cache
 
 
 def new_candidates(workers: int, capacity: int, most_rows: int) -> Candidates:
@@ -69,9 +71,7 @@ def _least_of_few(loads: Any, key: Any, identity: Any, start: Any, choices: Any)
     best = candidate(key, identity.keys, 0, loads.size)
     for number in range(1, choices):
         worker = candidate(key, identity.keys, number, loads.size)
-        if loads[worker] < loads[best] or (
-            loads[worker] == loads[best] and comes_first(worker, best, start)
-        ):
+        if loads[worker] < loads[best] or (loads[worker] == loads[best] and comes_first(worker, best, start)):
             best = worker
     return best
 
@@ -99,6 +99,20 @@ def _row(candidates: Any, counter: Any, key: Any, identity: Any, loads: Any, cho
     return row
 
 
+@part
+def _look_ahead(candidates: Any, out: Any, i: Any, start: Any, workers: Any) -> None:
+    """Call for the rows of coming messages, so that they are there in time: with many hot keys they fill no cache."""
+    if i + 16 < out.size and out[i + 16] >= 0:
+        prefetch(candidates.row_of, np.int64(out[i + 16]))
+    if i + 8 < out.size and out[i + 8] >= 0:
+        row = np.int64(candidates.row_of[out[i + 8]])
+        if row >= 0:
+            soon = start + 8 if start + 8 < workers else start + 8 - workers
+            prefetch(candidates.rows.reshape(candidates.rows.size), row * candidates.rows.shape[1] + (soon >> 6))
+            prefetch(candidates.least, row)
+            prefetch(candidates.owner, row)
+
+
 @entry
 def route_head_to_anyone(keys: Any, out: Any, messages: Any, identity: Any, balance: Any, candidates: Any) -> None:
     """Route a hot key to the least loaded of all workers, any other to that of two."""
@@ -123,7 +137,10 @@ def route_head_to_row(
     """Route a hot key to the least loaded of its `choices` candidates, any other to that of two."""
     workers = balance.loads.size
     start = (identity.turn + messages) % workers
+    far = candidates.rows.size > _NEAR_WORDS
     for i in range(keys.size):
+        if far:
+            _look_ahead(candidates, out, i, start, workers)
         if out[i] >= 0:
             row = _row(candidates, out[i], keys[i], identity, balance.loads, choices)
             worker = least_loaded(balance, candidates.rows, row, candidates.least[row], start)
@@ -148,7 +165,7 @@ def route_head_to_few(keys: Any, out: Any, messages: Any, identity: Any, loads: 
 
 @entry
 def route_head_in_turn(keys: Any, out: Any, messages: Any, identity: Any, loads: Any, turn: Any) -> Any:
-    """Route hot messages to all workers in turn, from `turn` on, any other to the less loaded of two; return whose turn is next."""
+    """Route hot messages to all workers in turn, any other to the less loaded of two; return whose turn is next."""
     start = (identity.turn + messages) % loads.size
     for i in range(keys.size):
         if out[i] >= 0:

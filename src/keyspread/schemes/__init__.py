@@ -32,9 +32,7 @@ def find_scheme(name: str) -> Scheme:
     scheme = _BY_NAME.get(name.lower()) if isinstance(name, str) else None
     if scheme is None:
         known = ", ".join(f"{s.name} ({s.alias})" if s.alias != s.name else s.name for s in _ALL)
-        looks_ahead = " ('planned' looks at a whole batch: use plan, simulate, spread or aggregate)"
-        hint = looks_ahead if isinstance(name, str) and name.lower() == PLANNED else ""
-        raise InputError(f"unknown scheme {name!r}{hint}; known are {known}")
+        raise InputError(f"unknown scheme {name!r}; known are {known}; and where a batch is seen whole, {PLANNED}")
     return scheme
 
 

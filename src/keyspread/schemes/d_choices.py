@@ -2,7 +2,8 @@
 
 from keyspread.choices import find_choices
 from keyspread.schemes.head_and_tail import HeadAndTail
-from keyspread.schemes.scheme import Settings, Shares
+from keyspread.schemes.scheme import Shares
+from keyspread.settings import Settings
 
 
 class DChoices(HeadAndTail):

@@ -1,7 +1,8 @@
 """Key grouping: one hash, one worker. The skew of the keys becomes the skew of the workers."""
 
 from keyspread.kernels.routing import route_by_key
-from keyspread.schemes.scheme import Keys, Scheme, Settings, Shares, State, Workers
+from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Workers
+from keyspread.settings import Settings
 
 
 class KeyGrouping(Scheme):

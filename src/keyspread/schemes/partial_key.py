@@ -1,7 +1,8 @@
-"""Partial key grouping (PKG): the less loaded of two candidates. Enough while no key has more than 2/n of the messages."""
+"""Partial key grouping (PKG): the less loaded of two candidates. Enough while no key has over 2/n of the messages."""
 
 from keyspread.kernels.routing import route_least_of_two
-from keyspread.schemes.scheme import Keys, Scheme, Settings, Shares, State, Workers
+from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Workers
+from keyspread.settings import Settings
 
 
 class PartialKeyGrouping(Scheme):

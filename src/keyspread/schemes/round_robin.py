@@ -2,7 +2,8 @@
 
 from keyspread.kernels.routing import route_head_in_turn
 from keyspread.schemes.head_and_tail import HeadAndTail
-from keyspread.schemes.scheme import Keys, Settings, Shares, State, Workers
+from keyspread.schemes.scheme import Keys, Shares, State, Workers
+from keyspread.settings import Settings
 
 
 class RoundRobin(HeadAndTail):
@@ -16,6 +17,4 @@ class RoundRobin(HeadAndTail):
 
     def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
         """Give hot messages to whose turn it is."""
-        state.turn = int(
-            route_head_in_turn(keys, out, state.messages, state.identity, state.balance.loads, state.turn)
-        )
+        state.turn = int(route_head_in_turn(keys, out, state.messages, state.identity, state.balance.loads, state.turn))

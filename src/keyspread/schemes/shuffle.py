@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from keyspread.schemes.scheme import Keys, Scheme, Settings, Shares, State, Workers
+from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Workers
+from keyspread.settings import Settings
 
 
 class ShuffleGrouping(Scheme):

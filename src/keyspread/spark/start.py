@@ -38,18 +38,16 @@ def session(**config: Any) -> SparkSession:
     For commands, tests and quick starts; the library works with any other session as well. If Spark runs in
     this process already, its session is returned, with `config` applied as by `SparkSession.builder`.
 
-    `config` may have `master` (`local[*]` if not given), `app_name`, `remote`, and every setting of Spark, whose
-    names have dots in them. `remote` makes it a Spark Connect session: of a server (`sc://host`), or of one
-    started here (`local[2]`).
+    `config` may have `master` (`local[*]` if not given), `app_name`, `remote`, and every setting of Spark by
+    its name with dots. `remote` makes it a Spark Connect session: of a server (`sc://host`), or of one that
+    is started here (`local[2]`).
 
     >>> from keyspread.spark import session
     >>> spark = session(master="local[2,4]", **{"spark.sql.shuffle.partitions": 4})
     >>> spark.range(10).count()
     10
     """
-    wanted = {
-        _SHORT.get(name, name): _text(name, value) for name, value in config.items() if value is not None
-    }
+    wanted = {_SHORT.get(name, name): _text(name, value) for name, value in config.items() if value is not None}
     active = SparkSession.getActiveSession()
     if active is not None and not wanted:
         return active

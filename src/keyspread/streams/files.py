@@ -44,9 +44,7 @@ class Malformed:
             return "no malformed lines"
         if self.count == 1:
             return f"1 malformed line, line {self.first_line_number}: {self.first_text!r}"
-        return (
-            f"{self.count} malformed lines, the first is line {self.first_line_number}: {self.first_text!r}"
-        )
+        return f"{self.count} malformed lines, the first is line {self.first_line_number}: {self.first_text!r}"
 
 
 class KeyTexts:
@@ -220,17 +218,11 @@ def _parse(block: bytes) -> tuple[Any, int]:
 
 def _split_at_tabs(block: bytes) -> Any:
     if not block.strip(b"\r\n"):
-        return pa.table(
-            {"time": pa.array([], pa.string()), "key": pa.array([], pa.binary()).dictionary_encode()}
-        )
+        return pa.table({"time": pa.array([], pa.string()), "key": pa.array([], pa.binary()).dictionary_encode()})
     return pa_csv.read_csv(
         pa.BufferReader(block),
-        read_options=pa_csv.ReadOptions(
-            column_names=["time", "key"], use_threads=False, block_size=len(block)
-        ),
-        parse_options=pa_csv.ParseOptions(
-            delimiter="\t", quote_char=False, escape_char=False, ignore_empty_lines=True
-        ),
+        read_options=pa_csv.ReadOptions(column_names=["time", "key"], use_threads=False, block_size=len(block)),
+        parse_options=pa_csv.ParseOptions(delimiter="\t", quote_char=False, escape_char=False, ignore_empty_lines=True),
         convert_options=pa_csv.ConvertOptions(
             # Bytes as they are: a key that is not UTF-8 is still a key, and hashes as those bytes in Spark.
             check_utf8=False,
