@@ -8,6 +8,7 @@ from keyspread.choices import expected_workers, find_choices, replica_model
 from keyspread.errors import InputError, KeyspreadError, SnapshotError
 from keyspread.hashing import hash_keys
 from keyspread.heavy_hitters import SpaceSaving
+from keyspread.operators import Operator
 from keyspread.plan import HotKey, Plan
 from keyspread.planning import plan
 from keyspread.schemes import SCHEMES
@@ -21,6 +22,7 @@ __all__ = [
     "HotKey",
     "InputError",
     "KeyspreadError",
+    "Operator",
     "Plan",
     "Sender",
     "Simulation",

@@ -24,7 +24,7 @@ def find_choices(head_probabilities: Shares, workers: int, tolerance: float = 1e
     equal to `workers` means that no smaller d is enough: any worker will do, as in W-Choices. Without a head it is 2.
 
     >>> find_choices([0.3, 0.1, 0.05], workers=50)
-    20
+    26
     >>> find_choices([], workers=50)
     2
     """

@@ -1,7 +1,8 @@
 """A plan: who gets what. Made by `planning.py`, carried out by `Plan.route` or by Spark SQL, kept as JSON."""
 
 import json
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -144,23 +145,38 @@ class Plan:
         """Read a plan back; what is not one is refused."""
         try:
             content = json.loads(text)
-            written = content["format"]
-            plan = cls(
-                workers=content["workers"],
-                buckets=np.array(content["buckets"], np.int32),
-                head=tuple(
-                    HotKey(key["hash"], tuple(key["workers"]), tuple(key["weights"]), tuple(key["ends"]))
-                    for key in content["head"]
-                ),
-                loads=np.array(content["loads"], np.int64),
-                moved=content["moved"],
-            )
+            plan = cls._of(content) if content["format"] == _FORMAT else None
         except (ValueError, TypeError, KeyError, OverflowError) as problem:
             raise InputError(f"not a keyspread plan ({problem!r}); pass what Plan.to_json() gave") from None
-        if written != _FORMAT:
-            raise InputError(f"the plan has format {written}, this keyspread reads {_FORMAT}: plan the batch anew")
+        if plan is None:
+            raise InputError(
+                f"the plan has format {content['format']}, this keyspread reads {_FORMAT}: plan the batch anew"
+            )
         plan._check()
         return plan
+
+    @classmethod
+    def _of(cls, content: dict[str, Any]) -> "Plan":
+        """Make a plan of parsed JSON; whatever is not a whole number where one must be raises."""
+
+        def whole(numbers: Iterable[Any]) -> tuple[int, ...]:
+            return tuple(map(operator.index, numbers))
+
+        return cls(
+            workers=checks.whole_number("workers", content["workers"]),
+            buckets=np.array(whole(content["buckets"]), np.int32),
+            head=tuple(
+                HotKey(
+                    checks.whole_number("hash", key["hash"], minimum=-(2**63), maximum=2**63 - 1),
+                    whole(key["workers"]),
+                    whole(key["weights"]),
+                    whole(key["ends"]),
+                )
+                for key in content["head"]
+            ),
+            loads=np.array(whole(content["loads"]), np.int64),
+            moved=checks.number("moved", content["moved"]),
+        )
 
     def _check(self) -> None:
         """Refuse what would route outside the workers."""
@@ -169,7 +185,8 @@ class Plan:
             key.ends and key.ends[-1] == dealing.TURNS and len(key.ends) == len(key.workers) == len(key.weights)
             for key in self.head
         )
-        if not named or min(named) < 0 or max(named) >= self.workers or self.loads.size != self.workers or not whole:
+        inside = self.buckets.size > 0 and min(named) >= 0 and max(named) < self.workers
+        if not inside or self.loads.size != self.workers or not whole:
             raise InputError(f"the plan does not fit its {self.workers} workers; it was changed by hand, plan anew")
 
 

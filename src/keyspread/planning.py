@@ -70,10 +70,12 @@ def plan(
 
 
 def bucket_count(workers: int, previous: Plan | None, buckets: int | None) -> int:
-    """Give the number of buckets: as asked, as in the previous plan, or 64 a worker."""
+    """Give the number of buckets: as asked, as in the previous plan if those are small enough, or 64 a worker."""
     if buckets is not None:
         return checks.whole_number("buckets", buckets, minimum=workers, maximum=dealing.TURNS)
-    return previous.buckets.size if previous is not None else BUCKETS_PER_WORKER * workers
+    if previous is not None and 2 * previous.buckets.size >= BUCKETS_PER_WORKER * workers:
+        return previous.buckets.size
+    return BUCKETS_PER_WORKER * workers
 
 
 def place(counts: Counts, workers: int, previous: Plan | None = None) -> Plan:
@@ -169,6 +171,21 @@ def _moved(
         had = before.workers_of(key.hash)
         moved += sum(weight for worker, weight in zip(key.workers, key.weights, strict=True) if worker not in had)
     return moved / total if total else 0.0
+
+
+def sharpened(plan: Plan, cells: dict[int, npt.NDArray[np.int64]]) -> Plan:
+    """Give the plan with its hot keys cut where their own turns lie, known as counts in equal cells of turns.
+
+    Positions of a key are not spread quite evenly over the turns. Cutting by weight alone would leave each piece
+    off by the root of its size; cutting by these counts, by the root of what one cell holds.
+    """
+    cuts = []
+    for key in plan.head:
+        counted = np.concatenate([[0], np.cumsum(cells[key.hash])])
+        edges = np.linspace(0, dealing.TURNS, counted.size)
+        wanted = np.cumsum(key.weights)[:-1] * (counted[-1] / key.messages)
+        cuts.append([*np.interp(wanted, counted, edges).astype(np.int64).tolist(), dealing.TURNS])
+    return plan.with_cuts(cuts)
 
 
 def _exact_cuts(head: tuple[HotKey, ...], hot: npt.NDArray[np.intp], ids: npt.NDArray[np.int32]) -> list[list[int]]:

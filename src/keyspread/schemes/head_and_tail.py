@@ -25,7 +25,7 @@ class HeadAndTail(Scheme):
         """Route messages whose entry in `out` says whether they are hot."""
         assert state.candidates is not None
         balance, identity, messages = state.balance, state.identity, state.messages
-        if state.choices <= max(4, balance.levels.shape[1] // 4):
+        if state.choices <= max(4, balance.levels.shape[1] // 4) and state.choices < balance.loads.size:
             route_head_to_few(keys, out, messages, identity, balance.loads, state.choices)
             state.levels_are_current = False
             return

@@ -1,0 +1,147 @@
+"""Which of Spark's aggregates can be computed in parts and merged, and how: name -> (parts, merged, finished).
+
+To teach keyspread another one, add it here. A part is computed per worker and key, merged per key over the workers.
+"""
+
+import re
+from dataclasses import dataclass
+
+from keyspread.errors import InputError
+
+# In SQL: {0} {1} … are the arguments of the call, {p0} {p1} … the columns of the parts, {m0} {m1} … those merged.
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one aggregate is taken apart."""
+
+    parts: tuple[str, ...]
+    merged: tuple[str, ...]
+    finished: str = "{m0}"
+
+
+def _same(name: str) -> Rule:
+    """Make the rule of an aggregate that merges with itself."""
+    return Rule((f"{name}({{0}})",), (f"{name}({{p0}})",))
+
+
+_ADD = ("sum({p0})",)
+# Spark folds a sum of counts by a larger key into one step, which would undo the spreading: so a sum of ones.
+_COUNT = "sum(if({0} IS NULL, 0L, 1L))"
+# (n, mean, M2) of each part, joined pairwise (Chan et al.): sums of squares would cancel.
+_MOMENTS = (
+    "named_struct('n', cast(count({0}) AS double), 'mean', avg(cast({0} AS double)), "
+    "'m2', var_pop(cast({0} AS double)) * count({0}))",
+)
+_JOINED = (
+    "aggregate(filter(collect_list({p0}), part -> part.n > 0), named_struct('n', 0D, 'mean', 0D, 'm2', 0D), "
+    "(a, b) -> named_struct('n', a.n + b.n, 'mean', a.mean + (b.mean - a.mean) * (b.n / (a.n + b.n)), "
+    "'m2', a.m2 + b.m2 + (b.mean - a.mean) * (b.mean - a.mean) * (a.n * b.n / (a.n + b.n))))",
+)
+
+
+def _spread_of(divisor: str, root: bool) -> Rule:
+    variance = f"if({{m0}}.n > {0 if divisor == '{m0}.n' else 1}, {{m0}}.m2 / ({divisor}), NULL)"
+    return Rule(_MOMENTS, _JOINED, f"sqrt({variance})" if root else variance)
+
+
+_SAMPLE, _WHOLE = "{m0}.n - 1", "{m0}.n"
+_LISTS = "flatten(collect_list({p0}))"
+
+RULES: dict[str, Rule] = {
+    "count": Rule((_COUNT,), _ADD),
+    "sum": Rule(("sum({0})",), _ADD),
+    "avg": Rule(("sum(cast({0} AS double))", _COUNT), ("sum({p0})", "sum({p1})"), "try_divide({m0}, {m1})"),
+    "var_samp": _spread_of(_SAMPLE, root=False),
+    "var_pop": _spread_of(_WHOLE, root=False),
+    "stddev_samp": _spread_of(_SAMPLE, root=True),
+    "stddev_pop": _spread_of(_WHOLE, root=True),
+    "collect_list": Rule(("collect_list({0})",), (_LISTS,)),
+    "collect_set": Rule(("collect_set({0})",), (f"array_distinct({_LISTS})",)),
+    "count_distinct": Rule(("collect_set({0})",), (f"cast(size(array_distinct({_LISTS})) AS bigint)",)),
+    "max_by": Rule(("max_by({0}, {1})", "max({1})"), ("max_by({p0}, {p1})",)),
+    "min_by": Rule(("min_by({0}, {1})", "min({1})"), ("min_by({p0}, {p1})",)),
+    # Sketches: within their own bound, not equal to the digit.
+    "approx_count_distinct": Rule(
+        ("hll_sketch_agg(xxhash64({0}), 14) FILTER (WHERE {0} IS NOT NULL)",),
+        ("hll_union_agg({p0})",),
+        "coalesce(hll_sketch_estimate({m0}), 0L)",
+    ),
+    "approx_percentile": Rule(
+        ("kll_sketch_agg_double(cast({0} AS double), 400)",),
+        ("kll_merge_agg_double({p0}, 400)",),
+        "if(kll_sketch_get_n_double({m0}) > 0, kll_sketch_get_quantile_double({m0}, {1}), NULL)",
+    ),
+    "approx_top_k": Rule(
+        ("approx_top_k_accumulate({0}, greatest(10 * {1}, 1000))",),
+        ("approx_top_k_combine({p0}, greatest(10 * {1}, 1000))",),
+        "approx_top_k_estimate({m0}, {1})",
+    ),
+    **{name: _same(name) for name in ("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor")},
+}
+EXACT_AVERAGE = Rule(("sum({0})", _COUNT), RULES["avg"].merged, RULES["avg"].finished)  # where avg gives a decimal
+_OTHER_NAMES = {
+    "mean": "avg",
+    "variance": "var_samp",
+    "stddev": "stddev_samp",
+    "std": "stddev_samp",
+    "array_agg": "collect_list",
+    "percentile_approx": "approx_percentile",
+    "every": "bool_and",
+    "some": "bool_or",
+    "any": "bool_or",
+}
+_DEFAULTS = {"approx_top_k": ("5",)}  # Spark's own default for an argument left out
+_CALL = re.compile(r"\s*(\w+)\s*\(\s*(distinct\b)?(.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate of the user's: its column in the result, the plain SQL, and how it is taken apart."""
+
+    name: str
+    plain: str
+    rule: Rule
+    arguments: tuple[str, ...]
+
+
+def parse(name: str, text: str) -> Aggregate:
+    """Read `function(arguments)`; what cannot be merged is refused with a list of what can."""
+    call = _CALL.match(text)
+    if call is None:
+        raise InputError(f"aggregate {name!r} must be a call such as 'sum(amount)', got {text!r}")
+    function = call[1].lower()
+    function = _OTHER_NAMES.get(function, function)
+    arguments = tuple(_split(call[3])) or ("1",)
+    if call[2]:
+        function = "count_distinct" if function == "count" and len(arguments) == 1 else f"{function}(distinct)"
+    rule = RULES.get(function)
+    if rule is None:
+        known = ", ".join(sorted({*RULES, *_OTHER_NAMES}))
+        raise InputError(
+            f"aggregate {name!r}: {function!r} cannot be merged from parts; these can: {known}; "
+            "for anything else pass an Operator"
+        )
+    if arguments[0] == "*":
+        arguments = ("1", *arguments[1:])
+    plain = text if function != "count_distinct" or call[2] else f"count(DISTINCT {arguments[0]})"
+    return Aggregate(name, plain, rule, arguments + _DEFAULTS.get(function, ())[len(arguments) - 1 :])
+
+
+def _split(text: str) -> list[str]:
+    """Split arguments at the commas that are in no bracket and no quote."""
+    found, depth, quote, begin = [], 0, "", 0
+    for at, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"`":
+            quote = char
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            found.append(text[begin:at].strip())
+            begin = at + 1
+    found.append(text[begin:].strip())
+    return [argument for argument in found if argument]

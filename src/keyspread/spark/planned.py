@@ -1,0 +1,190 @@
+"""Planned dealing on Spark: count in SQL, plan on the driver, deal in SQL. No Python touches a row.
+
+`with_planned_worker` is `kernels.dealing.deal_out` written as SQL expressions, step by step: change both or none.
+A row's position is Spark's `monotonically_increasing_id`: partition * 2^33 + row.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from keyspread import checks
+from keyspread.errors import InputError
+from keyspread.kernels.dealing import SCATTER, TURNS, Deal
+from keyspread.plan import Plan, buckets_of
+from keyspread.planning import Counts, bucket_count, place, sharpened
+from keyspread.settings import default_threshold
+from keyspread.spark.keys import Key, free_name, key_columns, key_hash, quoted
+
+CELL_BITS = 7  # hot keys are counted in 128 cells of turns: fine enough to cut them to well below 1 % of a worker
+
+
+def plan(
+    df: DataFrame,
+    key: Key,
+    workers: int,
+    *,
+    previous: Plan | None = None,
+    threshold: float | None = None,
+    buckets: int | None = None,
+    sample: float | None = None,
+    seed: int = 0,
+) -> Plan:
+    """Count a bounded DataFrame in Spark and plan it: `keyspread.plan` for rows that are not in this process.
+
+    All rows are counted, so no hot key is missed: a first pass counts buckets, and if one of them is heavy enough
+    to hold a hot key, a second looks at the rows of those buckets only. With `sample` (a share of the rows, say
+    0.05) that share is counted; the load of a worker is then off by a few times sqrt(1 / (rows sampled a worker)),
+    relative to its share. Store the plan with `to_json`, pass it as `previous` to stay close to it.
+
+    >>> from keyspread.spark import plan, session
+    >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS k")
+    >>> plan(rows, "k", workers=4).loads.tolist()
+    [250, 250, 250, 250]
+    """
+    if df.isStreaming:
+        raise InputError("a plan needs a bounded DataFrame, got a stream; use an online scheme such as d-choices")
+    workers = checks.whole_number("workers", workers)
+    threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+    count = bucket_count(workers, previous, buckets)
+    if sample is not None:
+        df = df.sample(fraction=checks.share("sample", sample), seed=seed)
+    rows = df.select(key_hash(df, key_columns(df, key)).alias("hash"))
+    bucket_loads = _count_buckets(rows, count)
+    hot, cells = _count_hot(rows, bucket_loads, threshold)
+    tail = bucket_loads.copy()
+    np.subtract.at(tail, buckets_of(np.array([h for h, _ in hot], np.int64), count), [messages for _, messages in hot])
+    return sharpened(place(Counts(tail, hot), workers, previous), cells)
+
+
+def _count_buckets(rows: DataFrame, buckets: int) -> npt.NDArray[np.int64]:
+    counted = rows.groupBy(bucket_of(F.col("hash"), buckets).alias("bucket")).agg(F.count("*").alias("rows"))
+    found = counted.toArrow()
+    loads = np.zeros(buckets, np.int64)
+    loads[np.asarray(found["bucket"])] = np.asarray(found["rows"])
+    return loads
+
+
+def _count_hot(
+    rows: DataFrame, bucket_loads: npt.NDArray[np.int64], threshold: float
+) -> tuple[tuple[tuple[int, int], ...], dict[int, npt.NDArray[np.int64]]]:
+    """Give the hot keys with their rows, and how those rows are spread over the cells of turns.
+
+    A key is in one bucket, so a bucket below the threshold has no hot key.
+    """
+    at_least = threshold * int(bucket_loads.sum())
+    heavy = bucket_loads >= max(at_least, 1)
+    if not heavy.any():
+        return (), {}
+    cell = F.shiftright(turn_of(F.monotonically_increasing_id()), 31 - CELL_BITS)
+    found = (
+        rows.withColumn("cell", cell)
+        .where(_at(_array(heavy.astype(np.int64)), bucket_of(F.col("hash"), heavy.size)) == 1)
+        .groupBy("hash", "cell")
+        .agg(F.count("*").alias("rows"))
+        .toArrow()
+    )
+    hashes, ids = np.unique(np.asarray(found["hash"]), return_inverse=True)
+    table = np.zeros((hashes.size, 1 << CELL_BITS), np.int64)
+    table[ids, np.asarray(found["cell"])] = np.asarray(found["rows"])
+    messages = table.sum(axis=1)
+    order = np.lexsort((hashes, -messages))
+    hot = [(int(hashes[i]), int(messages[i])) for i in order if messages[i] >= at_least]
+    return tuple(hot), {int(hashes[i]): table[i] for i in order[: len(hot)]}
+
+
+def with_planned_worker(df: DataFrame, key: Key, plan: Plan, worker: str) -> DataFrame:
+    """Add a column `worker`: a look-up by bucket for most rows, a cut by position for those of hot keys.
+
+    It is built in steps, one column each, because Spark computes a column once and an expression wherever it stands.
+    """
+    deal = plan._deal
+    step = {name: free_name(df, name) for name in ("hash", "bucket", "entry", "hot", "turn", "piece")}
+    done = {name: F.col(column) for name, column in step.items()}
+    out = df.withColumn(step["hash"], key_hash(df, key_columns(df, key)))
+    out = out.withColumn(step["bucket"], bucket_of(done["hash"], plan.buckets.size))
+    owner = _at(_array(deal.owners), done["bucket"])
+    if not plan.head:
+        return out.withColumn(worker, owner).select(*map(quoted, df.columns), worker)
+    entry = done["entry"]
+    out = out.withColumn(step["entry"], _at(_array(deal.buckets), done["bucket"]))
+    out = out.withColumn(step["hot"], F.when(entry < 0, _hot_key(-1 - entry, done["hash"], deal)).otherwise(-1))
+    out = out.withColumn(step["turn"], turn_of(F.monotonically_increasing_id()))
+    out = out.withColumn(step["piece"], F.when(done["hot"] >= 0, _cell(done["hot"], done["turn"], deal)))
+    cut = _at(_array(deal.workers), _piece(done["piece"], done["turn"], deal))
+    chosen = F.when(entry >= 0, entry).when(done["hot"] >= 0, cut).otherwise(owner)
+    return out.withColumn(worker, chosen).select(*map(quoted, df.columns), worker)
+
+
+def _hot_key(first: Column, hash_: Column, deal: Deal) -> Column:
+    """Give the number of the row's hot key, -1 if it has none: the first of its bucket or one that follows it."""
+    keys, chain = _array(deal.keys, "bigint"), _array(deal.chain)
+    links = [first]
+    for _ in range(_longest_chain(deal) - 1):
+        links.append(_at(chain, links[-1]))
+    found = F.lit(-1)
+    for link in reversed(links):
+        found = F.when(link < 0, -1).when(_at(keys, link) == hash_, link).otherwise(found)
+    return found
+
+
+def _cell(hot: Column, turn: Column, deal: Deal) -> Column:
+    within = F.call_function("shiftright", turn, _at(_array(deal.shift), hot))
+    return _at(_array(deal.cells), (_at(_array(deal.first_cell), hot) + within).cast("int"))
+
+
+def _piece(cell: Column, turn: Column, deal: Deal) -> Column:
+    """Give the piece of a turn from its cell; where several share the cell, pass over those that end before it."""
+    ends = _array(deal.ends, "bigint")
+    piece = -1 - cell
+    for _ in range(_most_in_a_cell(deal) - 1):
+        piece = F.when(turn >= _at(ends, piece), piece + 1).otherwise(piece)
+    return F.when(cell >= 0, cell).otherwise(piece)
+
+
+def _longest_chain(deal: Deal) -> int:
+    """Give the largest number of hot keys in one bucket."""
+    longest = 0
+    for first in (-1 - deal.buckets[deal.buckets < 0]).tolist():
+        length, hot = 0, first
+        while hot >= 0:
+            length, hot = length + 1, int(deal.chain[hot])
+        longest = max(longest, length)
+    return longest
+
+
+def _most_in_a_cell(deal: Deal) -> int:
+    """Give the largest number of pieces that share one cell."""
+    most = 1
+    for hot, shift in enumerate(deal.shift.tolist()):
+        ends = deal.ends[deal.first[hot] : deal.first[hot + 1]]
+        most = max(most, 1 + int(np.bincount(ends[:-1] >> shift, minlength=1).max()))
+    return most
+
+
+def bucket_of(hash_: Column, buckets: int) -> Column:
+    """Give the bucket of a key, as `kernels.dealing.bucket_of`."""
+    return F.shiftright(_scatter(hash_) * F.lit(buckets).cast("bigint"), 31).cast("int")
+
+
+def turn_of(position: Column) -> Column:
+    """Give the turn of a position, as `kernels.dealing.turn_of`."""
+    return _scatter(position)
+
+
+def _scatter(x: Column) -> Column:
+    mask = F.lit(TURNS - 1).cast("bigint")
+    folded = x.bitwiseXOR(F.shiftright(x, 32)).bitwiseAND(mask)
+    return (folded * F.lit(SCATTER).cast("bigint")).bitwiseAND(mask)  # below 2^62: no overflow under ANSI either
+
+
+def _array(values: npt.NDArray[Any], kind: str = "int") -> Column:
+    """Give a constant array. As one string it is one expression, however long; Spark turns it into an array once."""
+    return F.split(F.lit(",".join(map(str, values.tolist()))), ",").cast(f"array<{kind}>")
+
+
+def _at(array: Column, index: Column) -> Column:
+    return F.get(array, index)

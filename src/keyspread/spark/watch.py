@@ -1,0 +1,118 @@
+"""What a spread did: the load of every worker, imbalance, skew score, hottest keys.
+
+`Watch` sees the rows as they pass, in the same job (Spark's `observe`); `balance` counts a DataFrame that is there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from keyspread import checks, metrics
+from keyspread.spark.keys import Key, column, key_columns
+
+_TRACKED = 10_000  # items in the sketch of the hottest keys: a count may be off by rows / 7,500
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Rows of every worker, and the hottest keys with theirs (estimated, highest first)."""
+
+    loads: npt.NDArray[np.int64]
+    hottest: tuple[tuple[str | None, int], ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """All rows."""
+        return int(self.loads.sum())
+
+    @property
+    def imbalance(self) -> float:
+        """The largest share of a worker - 1/n."""
+        return metrics.imbalance(self.loads)
+
+    @property
+    def skew_score(self) -> float:
+        """The mean absolute deviation of the loads over their mean, as Flink shows it."""
+        return metrics.skew_score(self.loads)
+
+
+class Watch:
+    """Counts rows on their way to the workers, in the same job and without a pass of its own.
+
+    Pass it to one `spread` or `aggregate`, run the result, then ask for `balance`. If Spark has to run a lost task
+    again, its rows may be counted twice here; the rows themselves are not.
+
+    >>> from keyspread.spark import Watch, session, spread
+    >>> watch = Watch()
+    >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS k")
+    >>> spread(rows, "k", workers=4, watch=watch).write.format("noop").mode("overwrite").save()
+    >>> watch.balance.loads.tolist(), watch.balance.hottest[0]
+    ([250, 250, 250, 250], ('0', 500))
+    """
+
+    def __init__(self, hottest: int = 10) -> None:
+        self._hottest = checks.whole_number("hottest", hottest, minimum=0)
+        self._observation = Observation()
+        self._workers = 0
+
+    def on(self, routed: DataFrame, names: Sequence[str], workers: int, worker: str) -> DataFrame:
+        """Give the same rows, seen by this watch when they pass."""
+        self._workers = workers
+        # A sketch that has room for every worker counts exactly, and at once for all of them.
+        seen = [F.expr(f"approx_top_k({worker}, {workers}, {max(_TRACKED, 2 * workers)})").alias("loads")]
+        if self._hottest:
+            seen.append(_top(_text(routed, names), self._hottest).alias("hottest"))
+        return routed.observe(self._observation, *seen)
+
+    @property
+    def balance(self) -> Balance:
+        """What was seen; waits until the first action on the DataFrame has run."""
+        seen = self._observation.get
+        loads = np.zeros(self._workers, np.int64)
+        for item in seen["loads"] or ():
+            loads[item[0]] = item[1]
+        return Balance(loads, _pairs(seen.get("hottest")))
+
+
+def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: int = 10) -> Balance:
+    """Count the rows in each partition of a DataFrame that `spread` made; with `key`, its hottest keys too. Runs a job.
+
+    >>> from keyspread.spark import balance, session, spread
+    >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS k")
+    >>> balance(spread(rows, "k", workers=4), workers=4, key="k").loads.tolist()
+    [250, 250, 250, 250]
+    """
+    workers = checks.whole_number("workers", workers)
+    hottest = checks.whole_number("hottest", hottest, minimum=1)
+    seen: list[Column] = [F.count("*").alias("rows")]
+    together: list[Column] = [F.collect_list(F.struct("worker", "rows")).alias("loads")]
+    own = [F.spark_partition_id().alias("worker")]
+    if key is not None:
+        own.append(_text(spread, key_columns(spread, key)).alias("key"))
+        seen.append(F.expr(f"approx_top_k_accumulate(key, {_TRACKED})").alias("sketch"))
+        combined = f"approx_top_k_combine(sketch, {_TRACKED})"
+        together.append(F.expr(f"approx_top_k_estimate({combined}, {hottest})").alias("hottest"))
+    found = spread.select(*own).groupBy("worker").agg(*seen).agg(*together).collect()[0]
+    loads = np.zeros(workers, np.int64)
+    for item in found["loads"]:
+        loads[item["worker"]] = item["rows"]
+    return Balance(loads, _pairs(found["hottest"]) if key is not None else ())
+
+
+def _text(df: DataFrame, names: Sequence[str]) -> Column:
+    """Give the key as text: a single column as such, several as JSON."""
+    columns = [column(df, name) for name in names]
+    return columns[0].cast("string") if len(columns) == 1 else F.to_json(F.struct(*columns))
+
+
+def _top(text: Column, hottest: int) -> Column:
+    return F.call_function("approx_top_k", text, F.lit(hottest), F.lit(max(_TRACKED, hottest)))
+
+
+def _pairs(found: Any) -> tuple[tuple[str | None, int], ...]:
+    return tuple((item[0], int(item[1])) for item in found or ())

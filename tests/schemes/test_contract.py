@@ -1,0 +1,285 @@
+"""The contract of a scheme: whatever it decides, it passes all of this. A new scheme is tested by being in SCHEMES."""
+
+import pickle
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keyspread import SCHEMES, InputError, Sender
+from keyspread.streams import zipf
+
+ALIASES = {"key": "kg", "shuffle": "sg", "partial-key": "pkg", "round-robin": "rr", "w-choices": "wc", "d-choices": "dc"}
+CHOICES = 4  # what greedy is given; the others accept it and do not look at it
+
+any_scheme = pytest.mark.parametrize("scheme", SCHEMES)
+any_half_life = pytest.mark.parametrize("half_life", [None, 333, "auto"])
+
+
+def sender(scheme, workers=20, **options):
+    return Sender(scheme, workers, **{"choices": CHOICES, **options})
+
+
+def skewed(messages=5000, seed=0):
+    return zipf(1.3, 2000, messages, seed=seed)
+
+
+def same_state(one, other):
+    return one.snapshot() == other.snapshot()
+
+
+@any_scheme
+@any_half_life
+def test_repeatable_by_seed_and_source(scheme, half_life):
+    options = {"source": 3, "seed": 11, "half_life": half_life}
+    one, other = sender(scheme, **options), sender(scheme, **options)
+    assert one.route(skewed()).tolist() == other.route(skewed()).tolist()
+    assert same_state(one, other)
+
+
+@any_scheme
+def test_another_seed_gives_other_workers(scheme):
+    assert (sender(scheme, seed=1).route(skewed()) != sender(scheme, seed=2).route(skewed())).any()
+
+
+@pytest.mark.parametrize("scheme", sorted(set(SCHEMES) - {"key"}))
+def test_another_source_may_choose_another_worker(scheme):
+    assert (sender(scheme, source=1).route(skewed()) != sender(scheme, source=2).route(skewed())).any()
+
+
+@any_scheme
+def test_the_candidates_of_a_key_do_not_depend_on_the_source(scheme):
+    """Cold keys have the same two workers, or one, at every source: that is what keeps partial states few."""
+    if scheme == "shuffle":
+        pytest.skip("a key may go anywhere")
+    random = np.random.default_rng(0)
+    stream = random.integers(0, 1000, size=20_000)  # none is hot
+    allowed = 1 if scheme == "key" else 2
+    for source in range(5):
+        routed = sender(scheme, source=source, seed=9).route(stream)
+        for key, workers in naive.workers_of_keys(stream.tolist(), routed.tolist()).items():
+            assert workers <= set(naive.candidates(key, 9, allowed, 20))
+
+
+@any_scheme
+@any_half_life
+@settings(max_examples=15, deadline=None)
+@given(cuts=st.lists(st.integers(0, 3000), max_size=8), workers=st.sampled_from([1, 2, 5, 70, 300]))
+def test_batches_of_any_size_give_the_same_workers(scheme, half_life, cuts, workers):
+    stream = skewed(3000, seed=workers)
+    whole, parts = (sender(scheme, workers, half_life=half_life) for _ in range(2))
+    routed = [parts.route(part) for part in np.split(stream, sorted(cuts))]
+    assert np.concatenate(routed).tolist() == whole.route(stream).tolist()
+    assert parts.loads.tolist() == whole.loads.tolist()
+    assert same_state(parts, whole)
+
+
+@any_scheme
+@any_half_life
+def test_one_by_one_gives_the_same_workers(scheme, half_life):
+    stream = skewed(1500)
+    whole, single = (sender(scheme, half_life=half_life) for _ in range(2))
+    assert [int(single.route(stream[i : i + 1])[0]) for i in range(stream.size)] == whole.route(stream).tolist()
+    assert same_state(single, whole)
+
+
+@any_scheme
+@any_half_life
+@pytest.mark.parametrize("stop", [0, 1, 64, 500, 2999])
+@pytest.mark.parametrize("travel", [lambda s: Sender.restore(s.snapshot()), lambda s: pickle.loads(pickle.dumps(s))])
+def test_goes_on_as_if_never_interrupted(scheme, half_life, stop, travel):
+    """After a snapshot or a pickle, in mid-stream; far more keys than counters, so the queue matters too."""
+    stream = zipf(0.9, 5000, 6000, seed=stop)
+    uninterrupted, interrupted = (sender(scheme, 15, half_life=half_life, source=2) for _ in range(2))
+    uninterrupted.route(stream[:stop])
+    interrupted.route(stream[:stop])
+    arrived = travel(interrupted)
+    assert same_state(arrived, interrupted)
+    assert arrived.settings == interrupted.settings
+    assert arrived.head() == interrupted.head()
+    assert arrived.route(stream[stop:]).tolist() == uninterrupted.route(stream[stop:]).tolist()
+    assert same_state(arrived, uninterrupted)
+    assert interrupted.messages == stop  # the one that was copied stayed where it was
+
+
+@any_scheme
+@pytest.mark.parametrize("workers", [1, 2, 3, 50, 1000])
+def test_every_message_gets_one_of_the_workers(scheme, workers):
+    one = sender(scheme, workers)
+    routed = one.route(skewed())
+    assert routed.dtype == np.int32
+    assert routed.shape == (5000,)
+    assert routed.min() >= 0
+    assert routed.max() < workers
+    assert one.messages == 5000
+    assert one.loads.tolist() == np.bincount(routed, minlength=workers).tolist()
+
+
+@any_scheme
+def test_loads_are_those_of_the_recent_past_with_a_half_life(scheme):
+    one = sender(scheme, half_life=100)
+    routed = one.route(skewed(1050))
+    expected = np.zeros(20, np.int64)
+    for part in np.split(routed, range(100, 1001, 100)):
+        expected = (expected >> 1) + np.bincount(part, minlength=20)
+    assert one.loads.tolist() == expected.tolist()
+    assert one.messages == 1050
+
+
+@any_scheme
+def test_nothing_in_nothing_out(scheme):
+    one = sender(scheme)
+    for nothing in (np.empty(0, np.int64), np.empty(0, np.uint64), []):
+        routed = one.route(nothing)
+        assert routed.dtype == np.int32
+        assert routed.shape == (0,)
+    assert one.messages == 0
+    assert same_state(one, sender(scheme))
+
+
+@any_scheme
+def test_one_worker_gets_everything(scheme):
+    one = sender(scheme, 1)
+    assert one.route(skewed()).tolist() == [0] * 5000
+    assert one.loads.tolist() == [5000]
+    assert one.choices == 1
+
+
+@any_scheme
+def test_more_workers_than_messages(scheme):
+    routed = sender(scheme, 10_000).route(np.arange(5))
+    assert routed.shape == (5,)
+    assert routed.min() >= 0
+    assert routed.max() < 10_000
+
+
+@any_scheme
+def test_the_input_is_neither_changed_nor_kept(scheme):
+    stream = skewed()
+    before = stream.copy()
+    one, other = sender(scheme), sender(scheme)
+    stream.flags.writeable = False
+    first = one.route(stream)
+    assert (stream == before).all()
+    stream.flags.writeable = True
+    other.route(stream)
+    stream[:] = 0
+    assert one.route(before).tolist() == other.route(before).tolist()
+    assert first.flags.writeable
+
+
+@any_scheme
+def test_unsigned_and_strided_hashes_are_the_same_hashes(scheme):
+    stream = skewed()
+    expected = sender(scheme).route(stream).tolist()
+    assert sender(scheme).route(stream.view(np.uint64)).tolist() == expected
+    assert sender(scheme).route(np.repeat(stream, 2)[::2]).tolist() == expected
+    assert sender(scheme).route(stream[::-1][::-1]).tolist() == expected
+
+
+@any_scheme
+def test_memory_does_not_grow_with_the_number_of_keys(scheme):
+    one = sender(scheme)
+    capacity = one.settings.capacity
+    sizes = []
+    for begin in range(0, 500_000, 100_000):
+        one.route(np.arange(begin, begin + 100_000))
+        sizes.append(len(one.snapshot()))
+    assert max(sizes) <= 50 * capacity + 8 * 20 + 1000
+    assert max(sizes) <= 1.2 * sizes[0]
+    if one.heavy_hitters is not None:
+        assert len(one.heavy_hitters) <= capacity
+
+
+@any_scheme
+@pytest.mark.parametrize("workers", [5, 40])
+def test_workers_of_a_key_are_as_many_as_the_scheme_allows(scheme, workers):
+    stream = skewed(4000, seed=1)
+    one = sender(scheme, workers)
+    routed, most = [], one.choices
+    for i in range(stream.size):  # one by one, to see every number of choices that was ever in use
+        routed.append(int(one.route(stream[i : i + 1])[0]))
+        most = max(most, one.choices)
+    sets = naive.workers_of_keys(stream.tolist(), routed)
+    assert max(len(of_key) for of_key in sets.values()) <= most
+    if scheme in ("key", "partial-key", "greedy", "d-choices") and most < workers:
+        for key, of_key in sets.items():
+            assert of_key <= set(naive.candidates(key, 0, most, workers))
+    assert most == {"key": 1, "partial-key": 2, "greedy": CHOICES}.get(scheme, most)
+
+
+@any_scheme
+def test_equal_loads_are_no_advantage_for_low_numbers(scheme):
+    """Many senders with one message each, of many keys: no half of the workers gets more than its half."""
+    first = [int(sender(scheme, source=source).route(np.array([source * 7919]))[0]) for source in range(2000)]
+    assert set(first) == set(range(20))
+    assert sum(worker < 10 for worker in first) == pytest.approx(1000, abs=5 * 500**0.5)
+
+
+@pytest.mark.parametrize("scheme", sorted(set(SCHEMES) - {"key"}))
+def test_many_senders_with_short_batches_of_one_hot_key_add_up_to_balance(scheme):
+    """Each sends 27 messages of one key to 20 workers; what is left over must not fall to the same ones each time."""
+    loads = np.zeros(20, np.int64)
+    for source in range(400):
+        loads += np.bincount(sender(scheme, source=source).route(np.full(27, 5)), minlength=20)
+    used = np.flatnonzero(loads)
+    assert loads[used].min() > 0.2 * loads[used].mean()  # no candidate is left out by all of them
+    if scheme == "round-robin":  # the first two, before the key is hot, go to its candidates, and nothing makes up for it
+        loads = np.delete(loads, naive.candidates(5, 0, 2, 20))
+    if scheme in ("shuffle", "round-robin", "w-choices"):
+        assert loads.max() <= 1.35 * loads.mean()
+
+
+@pytest.mark.parametrize(("scheme", "alias"), ALIASES.items())
+def test_aliases_in_any_case_are_the_same_scheme(scheme, alias):
+    expected = sender(scheme).route(skewed()).tolist()
+    for name in (alias, alias.upper(), alias.title(), scheme.upper(), scheme.title()):
+        assert sender(name).scheme == scheme
+        assert sender(name).route(skewed()).tolist() == expected
+
+
+@any_scheme
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 5, 17, 64, 65, 500])
+def test_works_for_any_number_of_workers_without_options(scheme, workers):
+    if scheme == "greedy":
+        with pytest.raises(InputError, match="scheme 'greedy' needs choices"):
+            Sender(scheme, workers)
+        return
+    one = Sender(scheme, workers)
+    assert one.loads.size == workers
+    assert one.route(skewed(300)).max() < workers
+
+
+@any_scheme
+def test_options_that_a_scheme_does_not_use_are_accepted(scheme):
+    one = Sender(scheme, 10, threshold=0.05, tolerance=0.01, capacity=100, choices=3, half_life=50)
+    assert one.route(skewed(300)).size == 300
+
+
+def test_the_names_are_these():
+    assert set(SCHEMES) >= {*ALIASES, "greedy"}
+    assert len(set(SCHEMES)) == len(SCHEMES)
+
+
+# Balance and memory of each scheme on a skewed stream, with modest sizes and fixed seeds.
+
+
+def imbalance(scheme, skew, workers, **options):
+    routed = sender(scheme, workers, **options).route(zipf(skew, 10_000, 300_000))
+    return np.bincount(routed, minlength=workers).max() / routed.size - 1 / workers
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4, 5, 50, 100])
+@pytest.mark.parametrize("skew", [0.8, 1.4, 2.0])
+def test_shuffle_and_w_choices_are_balanced_for_any_skew(skew, workers):
+    assert imbalance("shuffle", skew, workers) <= 1 / 300_000
+    assert imbalance("w-choices", skew, workers) <= 1e-4
+
+
+@pytest.mark.parametrize("workers", [50, 100])
+@pytest.mark.parametrize("skew", [1.4, 2.0])
+def test_two_choices_are_not_enough_for_high_skew_and_d_choices_are(skew, workers):
+    assert imbalance("key", skew, workers) > imbalance("partial-key", skew, workers) > 0.1
+    assert np.median([imbalance("d-choices", skew, workers, seed=seed) for seed in range(5)]) < 2e-3

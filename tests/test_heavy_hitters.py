@@ -1,0 +1,291 @@
+"""SpaceSaving: the bounds hold on any stream, after merging and after fading, and no hot key is missing."""
+
+import pickle
+from collections import Counter
+from fractions import Fraction
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keyspread import SpaceSaving
+from keyspread.streams import zipf
+
+capacities = st.integers(1, 25)
+streams = st.lists(st.integers(-20, 40), max_size=200)
+# Few keys often, many keys seldom: counters fill and are given away.
+skewed = st.lists(st.one_of(st.integers(0, 3), st.integers(4, 60)), max_size=200)
+shares = st.floats(0.001, 1)
+
+
+def summary_of(stream, capacity):
+    summary = SpaceSaving(capacity)
+    summary.offer_many(np.array(stream, np.int64))
+    return summary
+
+
+def state_of(summary):
+    return summary.total, summary.capacity, summary.top(summary.capacity)
+
+
+def check_guarantees(summary, true, slack=0):
+    """All that SpaceSaving promises; `true` are the counts of the stream, `slack` what fading adds to the width."""
+    listed = {key: (lower, upper) for key, lower, upper in summary.top(summary.capacity)}
+    least = min((upper for _, upper in listed.values()), default=0) if len(listed) == summary.capacity else 0
+    assert len(listed) == len(summary) <= summary.capacity
+    for key in true.keys() | listed.keys() | {999}:
+        lower, upper = summary.bounds(key)
+        assert 0 <= lower <= true[key] <= upper
+        assert (upper - lower) * summary.capacity <= summary.total + slack * summary.capacity
+        assert (lower, upper) == listed.get(key, (0, least))
+    for threshold in (Fraction(1, summary.capacity), Fraction(1, 4), Fraction(1)):
+        check_head(summary, true, float(threshold))
+
+
+def check_head(summary, true, threshold):
+    head = summary.head(threshold)
+    assert head == [entry for entry in summary.top(summary.capacity) if entry[2] >= threshold * summary.total]
+    if Fraction(threshold) * summary.capacity >= 1:
+        hot = {key for key, count in true.items() if count and count >= Fraction(threshold) * summary.total}
+        assert hot <= {key for key, _, _ in head}  # no false negatives
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.one_of(streams, skewed), capacities)
+def test_bounds_hold_on_any_stream(stream, capacity):
+    summary = summary_of(stream, capacity)
+    assert summary.total == len(stream)
+    check_guarantees(summary, Counter(stream))
+
+
+@settings(max_examples=100, deadline=None)
+@given(skewed, shares)
+def test_no_key_at_or_above_the_threshold_is_missing_and_none_is_listed_far_below(stream, threshold):
+    capacity = int(1 / threshold) + 1
+    summary, true = summary_of(stream, capacity), Counter(stream)
+    check_head(summary, true, threshold)
+    for key, _, _ in summary.head(threshold):
+        assert true[key] >= (threshold - 1 / capacity) * len(stream) - 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(streams, skewed), capacities)
+def test_top_is_sorted_by_upper_bound_and_cut_at_k(stream, capacity):
+    summary = summary_of(stream, capacity)
+    everything = summary.top(capacity)
+    assert everything == sorted(everything, key=lambda entry: (-entry[2], entry[0]))
+    assert summary.counts().tolist() == [upper for _, _, upper in everything]
+    for k in (0, 1, 3, 1000):
+        assert summary.top(k) == everything[:k]
+
+
+@settings(max_examples=80, deadline=None)
+@given(skewed, capacities, st.lists(st.integers(0, 200), max_size=4))
+def test_many_at_once_is_the_same_as_one_by_one(stream, capacity, cuts):
+    one_by_one, in_parts = SpaceSaving(capacity), SpaceSaving(capacity)
+    for key in stream:
+        one_by_one.offer(key)
+    for part in np.split(np.array(stream, np.int64), sorted(min(cut, len(stream)) for cut in cuts)):
+        in_parts.offer_many(part)
+    assert state_of(one_by_one) == state_of(in_parts) == state_of(summary_of(stream, capacity))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10**6)), max_size=100), capacities)
+def test_bounds_hold_for_weighted_messages(offers, capacity):
+    summary, true = SpaceSaving(capacity), Counter()
+    for key, count in offers:
+        summary.offer(key, count)
+        true[key] += count
+    assert summary.total == sum(true.values())
+    check_guarantees(summary, true)
+
+
+def test_a_weight_is_the_same_as_so_many_messages_while_counters_are_free():
+    weighted, single = SpaceSaving(5), SpaceSaving(5)
+    for key, count in [(1, 4), (2, 1), (1, 2), (3, 0)]:
+        weighted.offer(key, count)
+        single.offer_many(np.full(count, key))
+    assert state_of(weighted) == state_of(single)
+    assert weighted.bounds(3) == (0, 0)
+
+
+def test_a_hash_is_64_bits_signed_or_not():
+    summary = SpaceSaving(4)
+    summary.offer(-1)
+    summary.offer(2**64 - 1)
+    summary.offer_many(np.array([2**64 - 1], np.uint64))
+    summary.offer(np.int64(-1))
+    assert summary.top(4) == [(-1, 4, 4)]
+    assert summary.bounds(-1) == summary.bounds(2**64 - 1) == (4, 4)
+
+
+def test_nothing_offered_is_nothing_known():
+    summary = SpaceSaving(3)
+    summary.offer_many(np.empty(0, np.int64))
+    assert summary.total == len(summary) == 0
+    assert summary.top(3) == summary.head(0.5) == []
+    assert summary.bounds(1) == (0, 0)
+    assert repr(summary) == "SpaceSaving(capacity=3, used=0, total=0)"
+
+
+def test_a_copy_by_pickle_goes_on_alike():
+    summary = summary_of(range(100), 10)
+    copy = pickle.loads(pickle.dumps(summary))
+    for one in (summary, copy):
+        one.offer_many(np.arange(50, 300))
+    assert state_of(summary) == state_of(copy)
+
+
+# Merging.
+
+
+@settings(max_examples=120, deadline=None)
+@given(skewed, streams, capacities, capacities, skewed)
+def test_a_merge_keeps_all_guarantees_for_the_joined_stream_and_for_what_follows(left, right, a, b, more):
+    one, other = summary_of(left, a), summary_of(right, b)
+    before = state_of(one), state_of(other)
+    merged = one.merge(other)
+    assert (state_of(one), state_of(other)) == before
+    assert merged.capacity == min(a, b)
+    assert merged.total == len(left) + len(right)
+    check_guarantees(merged, Counter(left) + Counter(right))
+    for key in more:
+        merged.offer(key)
+        check_guarantees(merged, Counter(left) + Counter(right) + Counter(more[: merged.total - len(left) - len(right)]))
+    assert (state_of(one), state_of(other)) == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(skewed, capacities), min_size=1, max_size=6))
+def test_a_chain_of_merges_keeps_all_guarantees(parts):
+    merged = reduce(SpaceSaving.merge, [summary_of(stream, capacity) for stream, capacity in parts])
+    check_guarantees(merged, sum((Counter(stream) for stream, _ in parts), Counter()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_merges_of_full_summaries_keep_all_guarantees(seed):
+    random = np.random.default_rng(seed)
+    merged, true = SpaceSaving(64), Counter()
+    for _ in range(5):
+        stream = random.zipf(1.2, int(random.integers(1, 3000))) % 5000 + random.integers(0, 40)
+        merged = merged.merge(summary_of(stream, int(random.integers(20, 80))))
+        true.update(stream.tolist())
+        check_guarantees(merged, true)
+        more = random.integers(0, 3000, size=200)
+        merged.offer_many(more)
+        true.update(more.tolist())
+        check_guarantees(merged, true)
+
+
+def test_disjoint_streams_merge_within_their_bounds():
+    left, right = summary_of([1] * 50 + [2] * 30 + [3] * 20, 3), summary_of([4] * 60 + [5] * 40, 3)
+    merged = left.merge(right)
+    # Left is full, its least is 20: keys 4 and 5 may have been there so often. Right is not full and hides nothing.
+    assert merged.top(3) == [(4, 60, 80), (5, 40, 60), (1, 50, 50)]
+    check_guarantees(merged, Counter({1: 50, 2: 30, 3: 20, 4: 60, 5: 40}))
+
+
+def test_a_merge_gives_the_same_in_either_order():
+    left, right = summary_of(zipf(1.1, 500, 5000, seed=1), 40), summary_of(zipf(1.1, 500, 3000, seed=2), 60)
+    assert state_of(left.merge(right)) == state_of(right.merge(left))
+
+
+def test_merging_with_an_empty_one_changes_nothing():
+    summary = summary_of(zipf(1.1, 500, 5000), 40)
+    assert state_of(summary.merge(SpaceSaving(40))) == state_of(summary) == state_of(SpaceSaving(40).merge(summary))
+
+
+def test_merging_with_itself_doubles_every_bound():
+    summary = summary_of(zipf(1.1, 500, 5000), 40)
+    assert summary.merge(summary).top(40) == [(key, 2 * lower, 2 * upper) for key, lower, upper in summary.top(40)]
+
+
+# Fading.
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.one_of(skewed, st.none()), max_size=8), capacities)
+def test_bounds_hold_for_counts_halved_in_the_same_way(parts, capacity):
+    """`None` is a fade."""
+    summary, true = SpaceSaving(capacity), Counter()
+    for part in parts:
+        if part is None:
+            total = summary.total
+            summary.fade()
+            true = Counter({key: count // 2 for key, count in true.items() if count > 1})
+            assert summary.total == (total + 1) // 2
+        else:
+            summary.offer_many(np.array(part, np.int64))
+            true.update(part)
+        check_guarantees(summary, true, slack=1)
+
+
+def test_fading_for_ever_leaves_nothing():
+    summary = summary_of(zipf(1.0, 1000, 10_000), 50)
+    for _ in range(20):
+        summary.fade()
+    assert len(summary) == 0
+    assert summary.total <= 1
+    summary.offer_many(np.arange(200))
+    check_guarantees(summary, Counter(range(200)), slack=1)
+
+
+def test_merging_faded_summaries_keeps_their_bounds():
+    true, parts = Counter(), []
+    for seed in range(3):
+        stream = zipf(0.9, 300, 4000, seed=seed).tolist()
+        summary = summary_of(stream, 30)
+        summary.fade()
+        true.update({key: count // 2 for key, count in Counter(stream).items()})
+        parts.append(summary)
+    check_guarantees(reduce(SpaceSaving.merge, parts), true, slack=len(parts))
+
+
+# Streams that are long or made to hurt.
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        pytest.param(lambda: zipf(1.0, 100_000, 1_000_000), id="skewed"),
+        pytest.param(lambda: np.arange(1_000_000), id="all distinct"),
+        pytest.param(lambda: np.arange(1_000_000) % 1001, id="one key more than counters"),
+        pytest.param(lambda: np.repeat(np.arange(1000), 1000), id="sorted"),
+        pytest.param(lambda: np.r_[np.tile(np.arange(999), 700), np.arange(1000, 300_000)], id="a late crowd"),
+    ],
+)
+def test_a_million_messages(stream):
+    stream = stream()
+    summary = SpaceSaving(1000)
+    for part in np.array_split(stream, 7):
+        summary.offer_many(part)
+    keys, counts = np.unique(stream, return_counts=True)
+    true = dict(zip(keys.tolist(), counts.tolist(), strict=True))
+    entries = summary.top(1000)
+    assert summary.total == stream.size
+    assert sum(upper for _, _, upper in entries) == stream.size  # every message is in one counter
+    for key, lower, upper in entries:
+        assert lower <= true[key] <= upper
+        assert (upper - lower) * 1000 <= stream.size
+    least = entries[-1][2]
+    monitored = {key for key, _, _ in entries}
+    assert all(count <= least for key, count in true.items() if key not in monitored)
+
+
+def test_fades_in_quick_succession_on_a_long_stream():
+    stream = zipf(0.8, 20_000, 200_000)
+    summary, true = SpaceSaving(500), Counter()
+    for part in np.array_split(stream, 400):
+        summary.offer_many(part)
+        summary.fade()
+        true.update(part.tolist())
+        true = Counter({key: count // 2 for key, count in true.items() if count > 1})
+    check_guarantees(summary, true, slack=1)
+
+
+def test_memory_does_not_grow_with_the_number_of_keys():
+    small, large = summary_of(np.arange(1000), 100), summary_of(np.arange(1_000_000), 100)
+    assert len(pickle.dumps(large)) == pytest.approx(len(pickle.dumps(small)), rel=0.05)

@@ -1,0 +1,202 @@
+"""A sender does, message by message, exactly what the rules say; and it says truthfully what it did."""
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keyspread import SCHEMES, Sender, SpaceSaving, hash_keys
+from keyspread.streams import zipf
+
+# 1 to 3 words of workers; 300: levels have digests; 600: a few choices are looked at one by one.
+WORKERS = [1, 2, 3, 7, 50, 100, 300, 600]
+
+
+def senders(scheme, workers, counts, **options):
+    """The sender and its oracle, told the same."""
+    if scheme == "greedy":
+        options.setdefault("choices", 3)
+    told = {name: value for name, value in options.items() if name != "capacity"}
+    return Sender(scheme, workers, **options), naive.Sender(scheme, workers, counts, **told)
+
+
+def check_equal(sender, oracle, stream):
+    # Compared in parts, so that a failure shows where the two part ways.
+    for part in np.array_split(stream, max(1, stream.size // 500)):
+        assert sender.route(part).tolist() == oracle.route(part)
+        assert sender.loads.tolist() == oracle.loads
+        assert sender.choices == oracle.choices
+    assert sender.messages == oracle.messages
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_equal_to_the_rules_with_exact_counts(scheme, workers):
+    """At most as many keys as counters (10 a worker), so the counts of the heavy hitters are exact."""
+    sender, oracle = senders(scheme, workers, naive.ExactCounts(), source=3, seed=workers)
+    check_equal(sender, oracle, zipf(1.2, 10 * workers, 3000, seed=workers))
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_equal_to_the_rules_with_more_keys_than_counters(scheme, workers):
+    """The oracle takes its counts from a SpaceSaving that is offered one message at a time."""
+    capacity = 6 * workers
+    sender, oracle = senders(scheme, workers, SpaceSaving(capacity), capacity=capacity, source=1, seed=2)
+    check_equal(sender, oracle, zipf(1.0, 50 * workers, 3000, seed=workers))
+
+
+@pytest.mark.parametrize("workers", [1, 3, 50, 300])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_equal_to_the_rules_with_fading(scheme, workers):
+    capacity = 10 * workers
+    half_life = 137 if workers < 50 else 700
+    sender, oracle = senders(scheme, workers, SpaceSaving(capacity), half_life=half_life, seed=5)
+    hot_changes = zipf(1.4, 40 * workers, 3000, seed=workers) + np.arange(3000) // 600
+    check_equal(sender, oracle, hot_changes)
+
+
+@pytest.mark.parametrize("choices", [1, 2, 5, 40, 299, 300, 5000])
+def test_equal_to_the_rules_for_any_given_number_of_choices(choices):
+    sender, oracle = senders("greedy", 300, naive.ExactCounts(), choices=choices, threshold=0.01, capacity=1000)
+    check_equal(sender, oracle, zipf(1.5, 1000, 3000, seed=choices))
+
+
+@pytest.mark.parametrize("scheme", ["w-choices", "d-choices"])
+@pytest.mark.parametrize("workers", [5, 100, 300])
+def test_equal_to_the_rules_for_streams_that_change_the_number_of_choices(scheme, workers):
+    """Even, then one key with half of all messages, then even again: d goes up and down, rows are forgotten."""
+    random = np.random.default_rng(workers)
+    even = random.integers(0, 3 * workers, size=4000)
+    even[1200:2200][random.random(1000) < 0.6] = 7
+    sender, oracle = senders(scheme, workers, naive.ExactCounts(), seed=1, threshold=0.5 / workers, half_life=500)
+    check_equal(sender, oracle, even)
+    if scheme == "d-choices" and workers > 5:
+        assert len(seen_choices(even, workers)) > 2
+
+
+def seen_choices(stream, workers):
+    sender = Sender("d-choices", workers, seed=1, threshold=0.5 / workers, half_life=500)
+    seen = set()
+    for part in np.array_split(stream, 100):
+        sender.route(part)
+        seen.add(sender.choices)
+    return seen
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(SCHEMES),
+    st.integers(1, 70),
+    st.lists(st.one_of(st.integers(0, 2), st.integers(-(2**63), 2**63 - 1)), max_size=400),
+    st.integers(0, 2**63),
+    st.integers(0, 2**62),
+    st.sampled_from([None, 1, 64, 65, 100]),
+    st.floats(0, 0.1),
+)
+def test_equal_to_the_rules_for_any_stream(scheme, workers, stream, seed, source, half_life, tolerance):
+    capacity = 10 * workers
+    options = {"seed": seed, "source": source, "half_life": half_life, "tolerance": tolerance, "capacity": capacity}
+    sender, oracle = senders(scheme, workers, SpaceSaving(capacity), **options)
+    assert sender.route(np.array(stream, np.int64)).tolist() == oracle.route(stream)
+
+
+# What a sender says of itself.
+
+
+def test_defaults_are_a_fifth_of_a_worker_and_twice_the_counters_that_it_takes():
+    settings = Sender("d-choices", 100).settings
+    assert (settings.threshold, settings.capacity, settings.tolerance) == (1 / 500, 1000, 1e-4)
+    assert (settings.source, settings.seed, settings.fixed_choices, settings.half_life) == (0, 0, None, None)
+
+
+def test_a_derived_half_life_is_a_number_of_messages():
+    assert Sender("d-choices", 100, half_life="auto").settings.half_life == 2500
+    assert Sender("w-choices", 10, half_life=1000.0).settings.half_life == 1000
+
+
+def test_a_sender_tells_what_it_is_and_how_far():
+    sender = Sender("WC", 7, source=2, seed=9)
+    sender.route(np.arange(5))
+    assert (sender.scheme, sender.workers, sender.messages) == ("w-choices", 7, 5)
+    assert repr(sender) == "Sender('w-choices', workers=7, source=2, seed=9, messages=5)"
+
+
+def test_loads_are_a_copy():
+    sender = Sender("key", 3)
+    sender.loads[:] = 5
+    assert sender.loads.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("scheme", ["key", "shuffle", "partial-key"])
+def test_a_scheme_that_does_not_look_for_hot_keys_has_no_head(scheme):
+    sender = Sender(scheme, 5)
+    sender.route(np.zeros(100, np.int64))
+    assert sender.head() == []
+    assert sender.heavy_hitters is None
+
+
+@pytest.mark.parametrize("scheme", ["round-robin", "w-choices", "d-choices", "greedy"])
+def test_the_head_misses_no_key_at_the_threshold(scheme):
+    sender = Sender(scheme, 20, choices=3)
+    stream = zipf(1.1, 5000, 20_000)
+    sender.route(stream)
+    keys, counts = np.unique(stream, return_counts=True)
+    hot = {int(key): int(count) for key, count in zip(keys, counts, strict=True) if count >= stream.size / 100}
+    head = sender.head()
+    assert hot.keys() <= {key for key, _, _ in head}
+    assert head == sender.heavy_hitters.head(1 / 100)
+    assert [upper for _, _, upper in head] == sorted((upper for _, _, upper in head), reverse=True)
+    assert all(lower <= hot[key] <= upper for key, lower, upper in head if key in hot)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "choices"),
+    [("key", 1), ("shuffle", 40), ("partial-key", 2), ("round-robin", 40), ("w-choices", 40), ("greedy", 3)],
+)
+def test_the_number_of_choices_of_a_scheme_that_does_not_compute_it(scheme, choices):
+    assert Sender(scheme, 40, choices=3).choices == choices
+
+
+def test_d_choices_finds_what_the_formula_says_of_the_stream():
+    """Its own counts are a sample of the stream, so the two may differ a little."""
+    sender = Sender("d-choices", 100)
+    assert sender.choices == 2
+    sender.route(zipf(1.4, 10_000, 500_000))
+    assert sender.choices == pytest.approx(43, abs=2)
+
+
+def test_cold_keys_are_not_scattered_by_the_first_messages():
+    """In the first messages every key is 'frequent'; still, a key that is cold in the end has its two workers only."""
+    random = np.random.default_rng(0)
+    for scheme in ("round-robin", "w-choices", "d-choices"):
+        stream = random.integers(1, 400, size=20_000)  # each key a quarter of a percent, the threshold is 2 %
+        stream[random.random(stream.size) < 0.4] = 0
+        routed = Sender(scheme, 10).route(stream)
+        sets = naive.workers_of_keys(stream.tolist(), routed.tolist())
+        assert len(sets.pop(0)) > 2
+        assert max(len(workers) for workers in sets.values()) <= 2
+
+
+def test_fading_follows_a_stream_whose_hot_keys_change():
+    """Each thousand messages has its own hot key, with 30 % of them, but far below the threshold of 1 % in the end."""
+    random = np.random.default_rng(0)
+    stream = random.integers(1000, 3000, size=200_000)
+    stream[random.random(stream.size) < 0.3] = 0
+    stream[stream == 0] = np.arange(200_000)[stream == 0] // 1000
+
+    def mean_imbalance_of_a_thousand(half_life):
+        routed = Sender("w-choices", 20, half_life=half_life).route(stream)
+        return np.mean([naive.imbalance(part.tolist(), 20) for part in np.split(routed, 200)])
+
+    assert mean_imbalance_of_a_thousand(None) > 0.1
+    assert mean_imbalance_of_a_thousand(1000) < 0.02
+    assert mean_imbalance_of_a_thousand("auto") < 0.02
+
+
+def test_keys_and_their_hashes_reach_the_same_workers():
+    keys = ["a", "b", "c", "a"]
+    routed = Sender("key", 50).route(hash_keys(keys))
+    assert routed.tolist() == [naive.candidate(int(h), 0, 0, 50) for h in hash_keys(keys)]
+    assert routed[0] == routed[3]
