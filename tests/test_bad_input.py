@@ -232,7 +232,10 @@ def test_greedy_says_what_it_needs():
         (lambda: ks.SpaceSaving(9).offer(1, -1), "count must be at least 0, got -1"),
         (lambda: ks.SpaceSaving(9).offer(1, 1.5), "count must be a whole number, got 1.5"),
         (lambda: ks.SpaceSaving(9).offer("a"), "a hash must be a whole number, got 'a'"),
-        (lambda: ks.SpaceSaving(9).offer(2**64), "a hash must be at most 18446744073709551615, got 18446744073709551616"),
+        (
+            lambda: ks.SpaceSaving(9).offer(2**64),
+            "a hash must be at most 18446744073709551615, got 18446744073709551616",
+        ),
         (lambda: ks.SpaceSaving(9).bounds(1.0), "a hash must be a whole number, got 1.0"),
         (lambda: ks.SpaceSaving(9).top(-1), "k must be at least 0, got -1"),
     ],

@@ -2,12 +2,12 @@
 
 import math
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from keyspread import SCHEMES, expected_workers, find_choices, replica_model
 from keyspread.streams import zipf_probabilities
 

@@ -154,7 +154,9 @@ def test_a_merge_keeps_all_guarantees_for_the_joined_stream_and_for_what_follows
     check_guarantees(merged, Counter(left) + Counter(right))
     for key in more:
         merged.offer(key)
-        check_guarantees(merged, Counter(left) + Counter(right) + Counter(more[: merged.total - len(left) - len(right)]))
+        check_guarantees(
+            merged, Counter(left) + Counter(right) + Counter(more[: merged.total - len(left) - len(right)])
+        )
     assert (state_of(one), state_of(other)) == before
 
 

@@ -1,11 +1,11 @@
 """Metrics: equal to counting by hand."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from keyspread import metrics
 
 

@@ -5,12 +5,12 @@ import math
 import pickle
 from collections import Counter
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from keyspread import HotKey, InputError, Plan, plan
 from keyspread.planning import Counts, place, sharpened
 from keyspread.streams import zipf

@@ -1,11 +1,11 @@
 """A sender does, message by message, exactly what the rules say; and it says truthfully what it did."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from keyspread import SCHEMES, Sender, SpaceSaving, hash_keys
 from keyspread.streams import zipf
 

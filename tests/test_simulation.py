@@ -3,12 +3,12 @@
 import json
 import math
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from keyspread import SCHEMES, Plan, Sender, Simulation, plan, replica_model, simulate
 from keyspread.streams import read_stream, zipf
 

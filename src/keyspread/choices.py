@@ -77,15 +77,19 @@ def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: A
     """
     # Imported here because the schemes themselves ask find_choices.
     from keyspread.schemes import PLANNED, find_scheme
-    from keyspread.settings import Settings
+    from keyspread.settings import Settings, default_threshold
 
-    counts = np.asarray(counts, np.float64)
+    try:
+        counts = np.asarray(counts, np.float64)
+    except (TypeError, ValueError):
+        counts = np.array(math.nan)  # refused by the next line
     if counts.ndim != 1 or (counts.size and not (counts.min() >= 0 and np.isfinite(counts).all())):
         raise InputError("counts must be a one-dimensional array of numbers that are not negative")
     workers = checks.whole_number("workers", workers)
     total = counts.sum()
     if str(scheme).lower() == PLANNED:
-        threshold = checks.share("threshold", options.get("threshold") or 1 / (5 * workers))
+        given = options.get("threshold")
+        threshold = default_threshold(workers) if given is None else checks.share("threshold", given)
         head = counts >= threshold * total
         return float(
             np.minimum(counts[~head], 1).sum() + min(head.sum() + workers, np.minimum(counts[head], workers).sum())

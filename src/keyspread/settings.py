@@ -70,6 +70,8 @@ class Settings:
 def _capacity(capacity: int | None, threshold: float) -> int:
     # A count may be too high by total / capacity. With 1 / threshold counters or fewer that alone reaches the
     # threshold, and every key looks hot; with twice as many, a hot key has at least half of it for sure.
+    if 1 / threshold >= MOST_COUNTERS:
+        raise InputError(f"threshold {threshold:g} needs more counters than the limit of {MOST_COUNTERS}; raise it")
     needed = math.floor(1 / threshold) + 1
     if capacity is None:
         capacity = max(needed, math.ceil(2 / threshold))

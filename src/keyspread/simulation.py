@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks, metrics
+from keyspread.errors import InputError
 from keyspread.planning import encoded, plan
 from keyspread.schemes import PLANNED, find_scheme
 from keyspread.sender import Sender
@@ -149,8 +150,11 @@ def _planned(
     report: Callable[[int], None],
     threshold: float | None = None,
     buckets: int | None = None,
-    **_other_schemes_options: Any,
+    **unused: Any,
 ) -> tuple[npt.NDArray[np.int32], tuple[int, ...], float]:
+    unknown = unused.keys() - {"tolerance", "capacity", "choices", "half_life"}  # what other schemes take is accepted
+    if unknown:
+        raise InputError(f"unknown option {min(unknown)!r}; {PLANNED} takes threshold and buckets")
     routed = np.empty(keys.size, np.int32)
     current, most, begin = None, 1, 0
     for end in ends.tolist():

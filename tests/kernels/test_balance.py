@@ -1,11 +1,11 @@
 """The least loaded of any set of workers, found by levels, is the one that looking at every load finds."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from keyspread.kernels.balance import Balance, add, comes_first, least_loaded, new_balance, regroup, words_for
 
 

@@ -1,11 +1,11 @@
 """Routing by a plan, against plain integers."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from keyspread import HotKey, Plan
 from keyspread.kernels import dealing
 

@@ -2,11 +2,11 @@
 
 from collections import Counter
 
-import naive
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from keyspread.kernels.mixing import candidate, mix
 
 words = st.integers(0, 2**64 - 1)

@@ -1,11 +1,11 @@
 """SpaceSaving on arrays, message by message: a hit adds, a miss takes a free counter or one of the least."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from keyspread.heavy_hitters import SpaceSaving
 from keyspread.kernels import summary as kernels
 

@@ -2,16 +2,23 @@
 
 import pickle
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from keyspread import SCHEMES, InputError, Sender
 from keyspread.streams import zipf
 
-ALIASES = {"key": "kg", "shuffle": "sg", "partial-key": "pkg", "round-robin": "rr", "w-choices": "wc", "d-choices": "dc"}
+ALIASES = {
+    "key": "kg",
+    "shuffle": "sg",
+    "partial-key": "pkg",
+    "round-robin": "rr",
+    "w-choices": "wc",
+    "d-choices": "dc",
+}
 CHOICES = 4  # what greedy is given; the others accept it and do not look at it
 
 any_scheme = pytest.mark.parametrize("scheme", SCHEMES)
@@ -226,7 +233,7 @@ def test_many_senders_with_short_batches_of_one_hot_key_add_up_to_balance(scheme
         loads += np.bincount(sender(scheme, source=source).route(np.full(27, 5)), minlength=20)
     used = np.flatnonzero(loads)
     assert loads[used].min() > 0.2 * loads[used].mean()  # no candidate is left out by all of them
-    if scheme == "round-robin":  # the first two, before the key is hot, go to its candidates, and nothing makes up for it
+    if scheme == "round-robin":  # before the key is hot it goes to its candidates, and nothing makes up for that
         loads = np.delete(loads, naive.candidates(5, 0, 2, 20))
     if scheme in ("shuffle", "round-robin", "w-choices"):
         assert loads.max() <= 1.35 * loads.mean()

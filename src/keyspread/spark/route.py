@@ -20,17 +20,17 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
 
     `key` is one column or several, of any type that Spark can hash; a null key is a key. `scheme` is one of
     `keyspread.SCHEMES`, with the options of `keyspread.Sender`, or "planned", with those of `keyspread.spark.plan` or
-    `plan=` a Plan made before. A `Watch` counts what passes. By default a bounded DataFrame is planned and a stream gets d-choices.
+    `plan=` a Plan made before. By default a bounded DataFrame is planned and a stream gets d-choices. `watch=` a
+    `Watch` counts what passes.
 
     Put the work per worker directly behind it (mapInArrow, mapInPandas, foreachPartition, groupBy of the key): a
     further exchange moves the rows again. Nothing is set on the session.
 
-    >>> from pyspark.sql import functions as F
-    >>> from keyspread.spark import session, spread
+    >>> from keyspread.spark import balance, session, spread
     >>> rows = session().range(1000).selectExpr("if(id % 3 = 0, 'hot', string(id)) AS k", "id AS v")
-    >>> out = spread(rows, "k", workers=4)
-    >>> [row["count"] for row in out.groupBy(F.spark_partition_id().alias("w")).count().orderBy("w").collect()]
-    [250, 250, 250, 250]
+    >>> loads = balance(spread(rows, "k", workers=4), workers=4).loads
+    >>> int(loads.sum()), bool(abs(loads - 250).max() <= 5)
+    (1000, True)
     """
     routed, worker = with_worker(df, key, workers, scheme, **options)
     return routed.repartitionById(workers, worker).drop(worker)

@@ -51,8 +51,8 @@ class Watch:
     >>> watch = Watch()
     >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS k")
     >>> spread(rows, "k", workers=4, watch=watch).write.format("noop").mode("overwrite").save()
-    >>> watch.balance.loads.tolist(), watch.balance.hottest[0]
-    ([250, 250, 250, 250], ('0', 500))
+    >>> watch.balance.rows, watch.balance.imbalance < 0.01, watch.balance.hottest[0]
+    (1000, True, ('0', 500))
     """
 
     def __init__(self, hottest: int = 10) -> None:
@@ -84,8 +84,9 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
 
     >>> from keyspread.spark import balance, session, spread
     >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS k")
-    >>> balance(spread(rows, "k", workers=4), workers=4, key="k").loads.tolist()
-    [250, 250, 250, 250]
+    >>> found = balance(spread(rows, "k", workers=4), workers=4, key="k")
+    >>> found.rows, found.imbalance < 0.01, found.hottest[0]
+    (1000, True, ('0', 500))
     """
     workers = checks.whole_number("workers", workers)
     hottest = checks.whole_number("hottest", hottest, minimum=1)
