@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
-from common import show, side_by_side, verdict
 from keyspread.spark import plan, session, spread
+
+from common import show, side_by_side, verdict
 
 WORKERS, KEYS, SAMPLE = 50, 1_000_000, 0.02
 
@@ -67,7 +68,9 @@ def main() -> None:
     ):
         ratio = seconds[name] / base
         against = "nothing" if base is nothing else "repartition"
-        table.append((label, f"{ratio:.2f} x {against}", f"{seconds[name] / plain:.2f}", "", f"<= {bar} {verdict(ratio <= bar)}"))
+        table.append(
+            (label, f"{ratio:.2f} x {against}", f"{seconds[name] / plain:.2f}", "", f"<= {bar} {verdict(ratio <= bar)}")
+        )
     show(f"{count:,} rows (id, key), no skew, n = {WORKERS}", ("", "ratio", "/ repartition", "", "bar"), table)
 
 

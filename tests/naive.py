@@ -202,7 +202,7 @@ def replicas(keys: Sequence[int], assignment: Sequence[int]) -> int:
 
 
 def hot_keys(keys: Sequence[int], threshold: float) -> dict[int, int]:
-    return {key: count for key, count in Counter(keys).items() if count >= threshold * len(keys)}
+    return {key: count for key, count in Counter(keys).items() if count / len(keys) >= threshold}
 
 
 def workers_of_keys(keys: Sequence[int], assignment: Sequence[int]) -> dict[int, set[int]]:

@@ -116,8 +116,8 @@ def test_planning_the_same_batch_again_moves_nothing(batch, workers, threshold):
 @pytest.mark.parametrize("skew", [0.5, 1.0, 1.5, 2.0])
 @pytest.mark.parametrize("workers", [2, 10, 100])
 def test_a_batch_like_the_one_before_moves_little(skew, workers):
-    first = plan(zipf(skew, 10_000, 100_000, seed=1), workers)
-    batch = zipf(skew, 10_000, 100_000, seed=2)
+    first = plan(zipf(skew, 10_000, 50_000, seed=1), workers)
+    batch = zipf(skew, 10_000, 50_000, seed=2)
     made = plan(batch, workers, previous=first)
     check_plan(made, batch.tolist(), workers)
     assert made.imbalance <= 3e-3
@@ -128,21 +128,21 @@ def test_a_batch_like_the_one_before_moves_little(skew, workers):
 @pytest.mark.parametrize("skew", [0.2, 1.0, 1.4, 2.0])
 @pytest.mark.parametrize("workers", [1, 3, 50, 100])
 def test_a_large_batch_with_hot_keys_is_dealt_exactly(skew, workers):
-    batch = zipf(skew, 10_000, 200_000)
+    batch = zipf(skew, 10_000, 60_000)
     made = plan(batch, workers)
     check_plan(made, batch.tolist(), workers)
     # Without hot keys to fill up the room, a worker may be over by part of a bucket.
-    over = made.loads.max() - math.ceil(200_000 / workers)
-    assert over <= (0 if made.head else 200_000 / (64 * workers) / 4)
+    over = made.loads.max() - math.ceil(60_000 / workers)
+    assert over <= (0 if made.head else 60_000 / (64 * workers) / 4)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5, 40])
 @pytest.mark.parametrize("before", [1, 2, 5, 40])
 def test_a_plan_for_another_number_of_workers_is_a_plan_to_start_from(before, workers):
-    batch = zipf(1.2, 5000, 50_000)
+    batch = zipf(1.2, 5000, 20_000)
     made = plan(batch, workers, previous=plan(batch, before))
     check_plan(made, batch.tolist(), workers)
-    assert made.imbalance <= 1 / 50_000
+    assert made.imbalance <= 1 / 20_000
     if workers == before:
         assert made.moved == 0
 
@@ -169,7 +169,7 @@ def test_another_number_of_buckets_forgets_where_they_were_but_not_the_hot_keys(
 
 
 @settings(max_examples=80, deadline=None)
-@given(batches, batches, workers_up_to_12, st.integers(0, 2**62), st.lists(st.integers(0, 150), max_size=4))
+@given(batches, batches, workers_up_to_12, st.integers(0, 2**61), st.lists(st.integers(0, 150), max_size=4))
 def test_routing_in_parts_is_routing_whole(batch, other, workers, start, cuts):
     made = plan(array(batch), workers)
     whole = made.route(array(other), start=start)

@@ -85,6 +85,25 @@ def seen_choices(stream, workers):
     return seen
 
 
+@pytest.mark.parametrize("scheme", ["w-choices", "d-choices", "greedy"])
+@pytest.mark.parametrize("workers", [2, 9, 100, 300])
+@pytest.mark.parametrize("half_life", [None, 900])
+def test_equal_to_the_rules_when_loads_leave_the_window_of_levels(scheme, workers, half_life, monkeypatch):
+    """Sixteen levels instead of thousands: what else takes a long stream happens in a short one."""
+    monkeypatch.setattr("keyspread.kernels.balance._TABLE_WORDS", 1)
+    options = {"seed": 4, "half_life": half_life, "choices": 8, "capacity": 10 * workers}
+    sender, oracle = senders(scheme, workers, SpaceSaving(10 * workers), **options)
+    check_equal(sender, oracle, zipf(1.6, 3000, 3000, seed=workers))
+
+
+def test_equal_to_the_rules_when_more_keys_have_been_hot_than_there_are_rows_for_them():
+    """A new hot key every 40 messages, 100 of them; there is room for 64."""
+    stream = np.repeat(np.arange(100), 40) * 1_000_003
+    options = {"choices": 7, "threshold": 0.1, "capacity": 20, "half_life": 50}
+    sender, oracle = senders("greedy", 50, SpaceSaving(20), **options)
+    check_equal(sender, oracle, stream)
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from(SCHEMES),

@@ -54,7 +54,7 @@ def check_every_number(result, stream, windows):
     assert result.windowed_imbalance == pytest.approx(np.mean(by_window) if by_window else 0, **close)
     assert result.loads.tolist() == [routed.count(worker) for worker in range(workers)]
     assert result.head_load.tolist() == [of_hot.count(worker) for worker in range(workers)]
-    assert len(result.choices) == (1 if result.scheme == "planned" else result.sources)
+    assert len(result.choices) == result.sources
     assert (result.head_load + result.tail_load).tolist() == result.loads.tolist()
     assert result.replicas == naive.replicas(keys, routed)
     assert result.head_replicas == len({pair for pair in zip(keys, routed, strict=True) if pair[0] in hot})

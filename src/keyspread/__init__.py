@@ -9,8 +9,8 @@ from keyspread.errors import InputError, KeyspreadError, SnapshotError
 from keyspread.hashing import hash_keys
 from keyspread.heavy_hitters import SpaceSaving
 from keyspread.operators import Operator
-from keyspread.plan import HotKey, Plan
 from keyspread.planning import plan
+from keyspread.plans import HotKey, Plan
 from keyspread.schemes import SCHEMES
 from keyspread.sender import Sender
 from keyspread.simulation import Simulation, simulate

@@ -28,6 +28,8 @@ def whole_number(name: str, value: Any, minimum: int = 1, maximum: int = 2**31 -
 def number(name: str, value: Any) -> float:
     """Return `value` as a finite float."""
     try:
+        if isinstance(value, (str, bytes, bool, np.bool_)):
+            raise TypeError
         result = float(value)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be a number, got {value!r}") from None
@@ -55,14 +57,15 @@ def not_negative(name: str, value: Any) -> float:
 def hashes(values: Any) -> npt.NDArray[np.int64]:
     """Return an array of key hashes as contiguous int64; uint64 is reinterpreted, never rounded."""
     array = np.asarray(values)
-    if array.size == 0 and array.ndim == 1 and not isinstance(values, np.ndarray):
-        return np.empty(0, np.int64)  # an empty list has no type of its own
+    if array.size == 0 and array.ndim == 1:
+        return np.empty(0, np.int64)  # of nothing there is no wrong type
     if array.ndim != 1 or array.dtype not in (np.int64, np.uint64):
         raise InputError(
             f"hashes must be a one-dimensional array of int64 or uint64, got {_describe(array)}; "
             "keyspread.hash_keys makes one from keys"
         )
-    return np.ascontiguousarray(array).view(np.int64)
+    # A copy of what is read-only (as from Arrow): for it kernels would have to be compiled a second time.
+    return np.require(array, requirements=["C", "W"]).view(np.int64)
 
 
 def one_hash(value: Any) -> np.uint64:

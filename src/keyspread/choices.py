@@ -13,6 +13,7 @@ import numpy.typing as npt
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.kernels import choices as kernels
+from keyspread.metrics import hot_from
 
 Shares = Sequence[float] | npt.NDArray[np.floating[Any]]
 
@@ -90,13 +91,13 @@ def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: A
     if str(scheme).lower() == PLANNED:
         given = options.get("threshold")
         threshold = default_threshold(workers) if given is None else checks.share("threshold", given)
-        head = counts >= threshold * total
+        head = counts >= hot_from(threshold, total)
         return float(
             np.minimum(counts[~head], 1).sum() + min(head.sum() + workers, np.minimum(counts[head], workers).sum())
         )
     rule = find_scheme(scheme)
     settings = Settings.of(rule, workers, **options)
-    head = (counts >= settings.threshold * total) & rule.tracks_head
+    head = (counts >= hot_from(settings.threshold, total)) & rule.tracks_head
     choices = rule.choices(settings, np.sort(counts[head] / total)[::-1] if total else counts[:0])
     tail_choices = min(2, workers) if rule.tracks_head else choices
     return float(np.minimum(counts[head], choices).sum() + np.minimum(counts[~head], tail_choices).sum())

@@ -6,7 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
+from keyspread.errors import InputError
 from keyspread.kernels import summary as kernels
+from keyspread.metrics import hot_from
 
 HeavyHitter = tuple[int, int, int]  # (hash, lower, upper)
 MOST_COUNTERS = 1 << 26
@@ -95,7 +97,7 @@ class SpaceSaving:
         """
         threshold = checks.share("threshold", threshold)
         counts = self._summary.counts[: len(self)]
-        return self._listed(np.flatnonzero(counts >= threshold * self.total))
+        return self._listed(np.flatnonzero(counts >= hot_from(threshold, self.total)))
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Give the upper bounds of all counters, largest first."""
@@ -112,6 +114,8 @@ class SpaceSaving:
         >>> left.merge(right).bounds(7)
         (7, 7)
         """
+        if not isinstance(other, SpaceSaving):
+            raise InputError(f"merge needs another SpaceSaving, got {type(other).__name__}")
         joined: dict[int, tuple[int, int]] = {}  # key -> (lower, upper)
         mine, theirs = self._by_key(), other._by_key()
         my_least, their_least = self._least(), other._least()

@@ -5,7 +5,6 @@ deal (`Plan.route`, or Spark SQL). A plan is one entry a bucket plus a few for e
 """
 
 import heapq
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from keyspread import checks
+from keyspread.errors import InputError
 from keyspread.kernels import dealing
-from keyspread.plan import HotKey, Plan, buckets_of
+from keyspread.metrics import hot_from
+from keyspread.plans import HotKey, Plan, buckets_of
 from keyspread.settings import default_threshold
 
 BUCKETS_PER_WORKER = 64
@@ -59,7 +60,7 @@ def plan(
     count = bucket_count(workers, previous, buckets)
     distinct, ids = encoded(keys)
     messages = np.bincount(ids, minlength=distinct.size)
-    hot = np.flatnonzero(messages >= threshold * keys.size)
+    hot = np.flatnonzero(messages >= hot_from(threshold, keys.size))
     hot = hot[np.lexsort((distinct[hot], -messages[hot]))]
     tail = messages.copy()
     tail[hot] = 0
@@ -71,6 +72,8 @@ def plan(
 
 def bucket_count(workers: int, previous: Plan | None, buckets: int | None) -> int:
     """Give the number of buckets: as asked, as in the previous plan if those are small enough, or 64 a worker."""
+    if previous is not None and not isinstance(previous, Plan):
+        raise InputError(f"previous must be a Plan, got {type(previous).__name__}; Plan.from_json reads a stored one")
     if buckets is not None:
         return checks.whole_number("buckets", buckets, minimum=workers, maximum=dealing.TURNS)
     if previous is not None and 2 * previous.buckets.size >= BUCKETS_PER_WORKER * workers:
@@ -81,7 +84,7 @@ def bucket_count(workers: int, previous: Plan | None, buckets: int | None) -> in
 def place(counts: Counts, workers: int, previous: Plan | None = None) -> Plan:
     """Place what was counted: buckets first, where they were if they fit, then hot keys into the room that is left."""
     total = counts.total
-    limit = math.ceil(total / workers)
+    limit = -(-total // workers)  # rounded up
     before = _Before(previous, workers, counts.buckets.size)
     loads = [0] * workers
     owners = _pack(counts.buckets, loads, limit, before)
@@ -134,7 +137,8 @@ def _pour(hot: tuple[tuple[int, int], ...], loads: list[int], limit: int, before
     """Pour the hot keys, hottest first, into the room that is left: first where they were, then into the emptiest.
 
     A key fills its old workers in the order in which it filled them before. So a key that has grown takes a little
-    more of the last one, which it shares, and the keys behind it move over a little; none moves away.
+    more of the last one, which it shares, and the keys behind it move over a little; none moves away. There is
+    always room: n times the limit is the total or more.
     """
     emptiest = [(load, worker) for worker, load in enumerate(loads)]
     heapq.heapify(emptiest)
@@ -150,8 +154,6 @@ def _pour(hot: tuple[tuple[int, int], ...], loads: list[int], limit: int, before
                 load, worker = heapq.heappop(emptiest)
                 if load != loads[worker]:
                     continue  # it got more since it was put there
-                if load >= limit:  # only if the tail alone overfills some worker: share what is too much
-                    limit = load + max(1, left // len(loads))
             amount = min(left, limit - loads[worker])
             if amount > 0:
                 pieces[worker] = pieces.get(worker, 0) + amount

@@ -104,7 +104,7 @@ class Sender:
             state.candidates.least[:] >>= 1
 
     def _review(self) -> None:
-        """Look at the head again: its shares can have moved by a sixteenth at most since the last time."""
+        """Look at the head again: its shares have moved by a sixteenth at most since the last time, but for a fade."""
         state = self._state
         assert state.heavy_hitters is not None
         total = state.heavy_hitters.total
@@ -215,7 +215,7 @@ def new_state(scheme: Scheme, settings: Settings) -> State:
 
 
 def _mixed(x: int) -> int:
-    """Mix 64 bits as `kernels.mixing.mix` does; in Python, because it runs once a sender."""
+    """Give the first number of SplitMix64 with this seed; in Python, because it runs once a sender."""
     x = (x + 0x9E3779B97F4A7C15) & _MASK
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK

@@ -61,7 +61,7 @@ class Settings:
             seed=checks.whole_number("seed", seed, minimum=0, maximum=2**63),
             threshold=threshold,
             tolerance=checks.not_negative("tolerance", tolerance),
-            capacity=_capacity(capacity, threshold),
+            capacity=_capacity(capacity, threshold) if scheme.tracks_head else 0,
             fixed_choices=None if choices is None else checks.whole_number("choices", choices),
             half_life=_half_life(half_life, threshold),
         )

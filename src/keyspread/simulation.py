@@ -12,7 +12,7 @@ from keyspread.errors import InputError
 from keyspread.planning import encoded, plan
 from keyspread.schemes import PLANNED, find_scheme
 from keyspread.sender import Sender
-from keyspread.settings import default_threshold
+from keyspread.settings import Settings, default_threshold
 
 _CHUNK = 1 << 20  # messages between two reports of progress
 
@@ -42,7 +42,7 @@ class Simulation:
     """Distinct (worker, key) pairs."""
     head_replicas: int
     choices: tuple[int, ...]
-    """How many workers a hot key could use in the end, one number a source (planned: the most that one has used)."""
+    """How many workers a hot key could use in the end, one number a source (planned: the most that one used)."""
     imbalance_over_time: npt.NDArray[np.float64]
     """I(t) at the window ends."""
     window_imbalance: npt.NDArray[np.float64]
@@ -92,15 +92,17 @@ def simulate(
     report = progress or (lambda done: None)
     if isinstance(scheme, str) and scheme.lower() == PLANNED:
         name = PLANNED
-        routed, choices, threshold = _planned(keys, workers, ends, report, **options)
+        routed, most, threshold = _planned(keys, workers, ends, report, **options)
+        choices = (most,) * sources
     else:
         name = find_scheme(scheme).name
+        Settings.of(find_scheme(scheme), workers, seed=seed, **options)  # one clear line for a wrong option
         senders = [Sender(name, workers, source=source, seed=seed, **options) for source in range(sources)]
         routed = _online(keys, senders, report)
         choices = tuple(sender.choices for sender in senders)
         threshold = senders[0].settings.threshold
     distinct, ids = encoded(keys)
-    is_head = np.bincount(ids, minlength=distinct.size) >= threshold * keys.size
+    is_head = np.bincount(ids, minlength=distinct.size) >= metrics.hot_from(threshold, keys.size)
     replicas = metrics.workers_per_key(ids, routed, distinct.size, workers)
     by_window = metrics.loads_by_window(routed, workers, ends)
     loads = by_window.sum(axis=0)
@@ -151,7 +153,7 @@ def _planned(
     threshold: float | None = None,
     buckets: int | None = None,
     **unused: Any,
-) -> tuple[npt.NDArray[np.int32], tuple[int, ...], float]:
+) -> tuple[npt.NDArray[np.int32], int, float]:
     unknown = unused.keys() - {"tolerance", "capacity", "choices", "half_life"}  # what other schemes take is accepted
     if unknown:
         raise InputError(f"unknown option {min(unknown)!r}; {PLANNED} takes threshold and buckets")
@@ -165,4 +167,4 @@ def _planned(
         begin = end
         report(end)
     used = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
-    return routed, (most,), used
+    return routed, most, used

@@ -57,7 +57,7 @@ def test_least_loaded_equals_looking_at_every_load(workers, pull):
     random = np.random.default_rng(workers)
     balance = with_few_levels(workers)
     loads = [0] * workers
-    for message in range(1500 if workers < 1000 else 400):
+    for message in range(600 if workers < 1000 else 150):
         members = random.choice(workers, size=min(workers, 1 + int(random.integers(8))), replace=False).tolist()
         if message % 3 == 0:
             members = range(workers)

@@ -6,6 +6,7 @@ import typer
 
 import keyspread
 from keyspread.cli.doctor import doctor
+from keyspread.cli.run import run
 from keyspread.cli.simulate import simulate
 
 app = typer.Typer(
@@ -15,6 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.command()(run)
 app.command()(simulate)
 app.command()(doctor)
 

@@ -3,12 +3,20 @@
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -59,7 +67,7 @@ def load_bars(head: Sequence[int], tail: Sequence[int], screen: Console, width: 
 
     Over MOST_ROWS workers, one bar for each of some ranks instead.
     """
-    full, light, mark = ("█", "▒", "│") if _can_print(screen, "█▒│") else ("#", "=", "|")
+    signs = _bar_signs(screen)
     loads = [above + below for above, below in zip(head, tail, strict=True)]
     total, most = max(1, sum(loads)), max(1, *loads)
     even = round(width * sum(loads) / len(loads) / most)
@@ -69,18 +77,57 @@ def load_bars(head: Sequence[int], tail: Sequence[int], screen: Console, width: 
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     for rank, worker in _rows(loads):
-        head_end, end = round(width * head[worker] / most), round(width * loads[worker] / most)
-        cells = [(full, HEAD_STYLE)] * head_end + [(light, TAIL_STYLE)] * (end - head_end)
-        cells += [(" ", "")] * (width + 1 - len(cells))
-        if end <= even:
-            cells[even] = (mark, QUIET_STYLE)
-        table.add_row(rank, f"worker {worker}", Text.assemble(*cells), f"{100 * loads[worker] / total:.2f} %")
+        bar = _bar(head[worker], loads[worker], most, width, even, signs)
+        table.add_row(rank, f"worker {worker}", bar, f"{100 * loads[worker] / total:.2f} %")
     return table
+
+
+def bars_side_by_side(
+    loads: Mapping[str, tuple[Sequence[int], Sequence[int]]], screen: Console, width: int = 24
+) -> Table:
+    """Head and tail loads of several schemes, a bar a worker and scheme, all on one scale; a mark at an even share.
+
+    Over MOST_ROWS workers, a bar for each of some ranks instead: then the workers of a row differ between schemes.
+    """
+    signs = _bar_signs(screen)
+    totals = {name: [a + b for a, b in zip(head, tail, strict=True)] for name, (head, tail) in loads.items()}
+    most = max(1, *(max(total) for total in totals.values()))
+    first = next(iter(totals.values()))
+    even = round(width * sum(first) / len(first) / most)
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style=QUIET_STYLE, pad_edge=False)
+    table.add_column("", style=QUIET_STYLE, no_wrap=True)
+    for name in loads:
+        table.add_column(name, no_wrap=True)
+        table.add_column("", justify="right", no_wrap=True, min_width=8)
+    ranked = {name: _rows(total) for name, total in totals.items()}
+    for row, (rank, worker) in enumerate(next(iter(ranked.values()))):
+        cells: list[Text | str] = [rank or f"worker {worker}"]
+        for name, (head, _) in loads.items():
+            one = ranked[name][row][1]
+            load = int(totals[name][one])
+            bar = _bar(int(head[one]), load, most, width, even, signs)
+            cells += [bar, f"{100 * load / max(1, sum(totals[name])):.2f} %"]
+        table.add_row(*cells)
+    return table
+
+
+def _bar_signs(screen: Console) -> tuple[str, str, str]:
+    return ("█", "▒", "│") if _can_print(screen, "█▒│") else ("#", "=", "|")
+
+
+def _bar(head: int, load: int, most: int, width: int, even: int, signs: tuple[str, str, str]) -> Text:
+    full, light, mark = signs
+    head_end, end = round(width * head / most), round(width * load / most)
+    cells = [(full, HEAD_STYLE)] * head_end + [(light, TAIL_STYLE)] * (end - head_end)
+    cells += [(" ", "")] * (width + 1 - len(cells))
+    if end <= even:
+        cells[even] = (mark, QUIET_STYLE)
+    return Text.assemble(*cells)
 
 
 def bar_legend(screen: Console) -> Text:
     """Name what the two shades and the mark mean."""
-    full, light, mark = ("█", "▒", "│") if _can_print(screen, "█▒│") else ("#", "=", "|")
+    full, light, mark = _bar_signs(screen)
     return Text.assemble(
         (full, HEAD_STYLE),
         " hot keys  ",
@@ -147,6 +194,32 @@ def late_progress(doing: str, total: int) -> Iterator[Callable[[int], None] | No
     finally:
         if bar.live.is_started:
             bar.stop()
+
+
+@contextmanager
+def steps(screen: Console | None, total: int) -> Iterator[Callable[[str], None]]:
+    """Tell which of some steps is under way, with a spinner, leaving no trace; nothing if nobody is watching."""
+    if screen is None:
+        yield lambda step: None
+        return
+    bar = Progress(
+        SpinnerColumn("dots" if _can_print(screen, "⠋") else "line"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        console=screen,
+        transient=True,
+    )
+    begun = -1
+
+    def begin(step: str) -> None:
+        nonlocal begun
+        begun += 1
+        bar.update(task, description=f"{step:<20}", completed=begun)
+
+    task = bar.add_task("", total=total)
+    with bar:
+        yield begin
 
 
 def _can_print(screen: Console, text: str) -> bool:

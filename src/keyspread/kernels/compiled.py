@@ -22,7 +22,10 @@ _HERE = Path(__file__).parent
 
 def _fingerprint() -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(_HERE.glob("*.py")):
+    sources = sorted(_HERE.glob("*.py"))
+    if not sources:
+        raise FileNotFoundError(_HERE)
+    for source in sources:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -44,18 +47,19 @@ def cache_folder() -> Path | None:
     The user's NUMBA_CACHE_DIR, the package's own folder, the user's cache folder, the temporary folder. On an
     executor the package is often read-only and there is no home.
     """
-    user = str(os.getuid()) if hasattr(os, "getuid") else "user"
-    places = [
-        _config.CACHE_DIR and Path(_config.CACHE_DIR),
-        _HERE / "__pycache__",
-        Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "keyspread",
-        Path(tempfile.gettempdir()) / f"keyspread-{user}",
-    ]
     try:
         name = f"kernels-{_fingerprint()}"
     except OSError:  # imported from a zip: the sources cannot be read one by one, so nothing safe to key a cache by
         return None
-    return next((place / name for place in places if place and _is_ours(place / name)), None)
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    folders = [
+        _HERE / "__pycache__" / name,
+        Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "keyspread" / name,
+        Path(tempfile.gettempdir()) / f"keyspread-{user}-{name}",  # no folder between that somebody else could own
+    ]
+    if _config.CACHE_DIR:
+        folders.insert(0, Path(_config.CACHE_DIR) / name)
+    return next((folder for folder in folders if _is_ours(folder)), None)
 
 
 _FOLDER = cache_folder()

@@ -32,5 +32,5 @@ def reduce(x: Any, workers: Any) -> Any:
 
 @part
 def candidate(key: Any, salt: Any, number: Any, workers: Any) -> Any:
-    """F_number(key), SPEC 'Candidates': depends on the key and the seed (in `salt`), never on the source."""
+    """F_number(key): depends on the key and the seed (in `salt`), never on the source."""
     return reduce(mix((key ^ salt) + np.uint64(number) * GOLDEN), workers)

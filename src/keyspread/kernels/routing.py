@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keyspread.kernels.balance import BASE, add, comes_first, least_loaded, words_for
+from keyspread.kernels.balance import add, comes_first, least_loaded, words_for
 from keyspread.kernels.compiled import entry, part
 from keyspread.kernels.machine import prefetch
 from keyspread.kernels.mixing import candidate
@@ -118,7 +118,7 @@ def route_head_to_anyone(keys: Any, out: Any, messages: Any, identity: Any, bala
     """Route a hot key to the least loaded of all workers, any other to that of two."""
     workers = balance.loads.size
     start = (identity.turn + messages) % workers
-    least = balance.scalars[BASE]
+    least = candidates.least[EVERYONE]
     for i in range(keys.size):
         if out[i] >= 0:
             worker = least_loaded(balance, candidates.rows, EVERYONE, least, start)
@@ -128,6 +128,7 @@ def route_head_to_anyone(keys: Any, out: Any, messages: Any, identity: Any, bala
         add(balance, worker)
         start = start + 1 if start + 1 < workers else 0
         out[i] = worker
+    candidates.least[EVERYONE] = least
 
 
 @entry

@@ -4,8 +4,8 @@ A hit costs a look-up and one addition. Only a miss needs the least counter, so 
 each stands in a queue under the count it had when it was put there, and is put further back when it comes up
 and has grown since. That move is paid by the hits that made it grow.
 
-The queue is a ring of levels (one list a count) over [level, end); counters beyond `end` wait in one list and
-are dealt to the ring when `level` reaches `end`. The ring has at least as many levels as there are counters, and
+The queue is a ring of levels (one list a count) over [level, end); counters beyond `end` wait outside and are dealt
+to the ring when `level` reaches `end`. The ring has at least as many levels as there are counters, and
 the least counter must grow by one a level, so dealing costs O(1) a message too.
 """
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from keyspread.kernels.compiled import entry, part
 from keyspread.kernels.mixing import GOLDEN
 
-SIZE, TOTAL, LEVEL, END, WAITING, QUEUED = range(6)
+SIZE, TOTAL, LEVEL, END, QUEUED = range(5)
 _EMPTY = -1
 _32 = np.uint64(32)
 
@@ -45,7 +45,7 @@ def new_summary(capacity: int) -> Summary:
         chain=np.full(capacity, _EMPTY, np.int32),
         following=np.full(capacity, _EMPTY, np.int32),
         ring=np.full(_power_of_two(capacity), _EMPTY, np.int32),
-        scalars=np.zeros(6, np.int64),
+        scalars=np.zeros(5, np.int64),
     )
 
 
@@ -90,24 +90,21 @@ def _unlink(summary: Any, counter: Any) -> None:
 
 @part
 def _enqueue(summary: Any, counter: Any, count: Any) -> None:
+    """Queue a counter under its count; beyond the ring it waits for the next dealing."""
     if count < summary.scalars[END]:
         at = count & (summary.ring.size - 1)
         summary.following[counter] = summary.ring[at]
         summary.ring[at] = counter
-    else:
-        summary.following[counter] = summary.scalars[WAITING]
-        summary.scalars[WAITING] = counter
 
 
 @part
 def _deal(summary: Any) -> None:
-    """Start the ring anew at the least count. Every counter is waiting when this is called."""
+    """Start the ring anew at the least count. It is empty when this is called: every counter is waiting."""
     size = summary.scalars[SIZE]
     least = summary.counts[0]
     for counter in range(size):
         least = min(least, summary.counts[counter])
     summary.ring[:] = _EMPTY
-    summary.scalars[WAITING] = _EMPTY
     summary.scalars[LEVEL] = least
     summary.scalars[END] = least + summary.ring.size
     for counter in range(size):

@@ -68,13 +68,15 @@ def _maker(operator: Operator[Any], width: int, schema: pa.Schema) -> Any:
             rows_of = _rows_by_key(table.select(range(1, 1 + width)))
             new = [rows[0] for key, rows in rows_of.items() if key not in states]
             heads.append(table.select(range(1 + width)).take(new))
-            rows_only = table.select(range(1 + width, table.num_columns))
+            frame = table.select(range(1 + width, table.num_columns))
+            if operator.batches == "pandas":
+                frame = frame.to_pandas()
             for key, rows in rows_of.items():
-                own = rows_only.take(rows)
+                own = frame.take(rows)
+                if operator.batches == "pandas":
+                    own = own.reset_index(drop=True)
                 known = states[key] if key in states else operator.zero()
-                states[key] = _step(
-                    operator, "update", key, known, own if operator.batches == "arrow" else own.to_pandas()
-                )
+                states[key] = _step(operator, "update", key, known, own)
         if states:
             pickled = pa.array([pickle.dumps(state) for state in states.values()], pa.large_binary()).cast(pa.binary())
             head = pa.concat_tables(heads)

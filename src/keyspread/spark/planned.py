@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.kernels.dealing import SCATTER, TURNS, Deal
-from keyspread.plan import Plan, buckets_of
+from keyspread.metrics import hot_from
 from keyspread.planning import Counts, bucket_count, place, sharpened
+from keyspread.plans import Plan, buckets_of
 from keyspread.settings import default_threshold
 from keyspread.spark.keys import Key, free_name, key_columns, key_hash, quoted
 
@@ -75,7 +76,7 @@ def _count_hot(
 
     A key is in one bucket, so a bucket below the threshold has no hot key.
     """
-    at_least = threshold * int(bucket_loads.sum())
+    at_least = hot_from(threshold, int(bucket_loads.sum()))
     heavy = bucket_loads >= max(at_least, 1)
     if not heavy.any():
         return (), {}
@@ -101,22 +102,26 @@ def with_planned_worker(df: DataFrame, key: Key, plan: Plan, worker: str) -> Dat
 
     It is built in steps, one column each, because Spark computes a column once and an expression wherever it stands.
     """
+    if not plan.head:
+        return df.withColumn(worker, owner(key_hash(df, key_columns(df, key)), plan))
     deal = plan._deal
     step = {name: free_name(df, name) for name in ("hash", "bucket", "entry", "hot", "turn", "piece")}
     done = {name: F.col(column) for name, column in step.items()}
     out = df.withColumn(step["hash"], key_hash(df, key_columns(df, key)))
     out = out.withColumn(step["bucket"], bucket_of(done["hash"], plan.buckets.size))
-    owner = _at(_array(deal.owners), done["bucket"])
-    if not plan.head:
-        return out.withColumn(worker, owner).select(*map(quoted, df.columns), worker)
     entry = done["entry"]
     out = out.withColumn(step["entry"], _at(_array(deal.buckets), done["bucket"]))
     out = out.withColumn(step["hot"], F.when(entry < 0, _hot_key(-1 - entry, done["hash"], deal)).otherwise(-1))
     out = out.withColumn(step["turn"], turn_of(F.monotonically_increasing_id()))
     out = out.withColumn(step["piece"], F.when(done["hot"] >= 0, _cell(done["hot"], done["turn"], deal)))
     cut = _at(_array(deal.workers), _piece(done["piece"], done["turn"], deal))
-    chosen = F.when(entry >= 0, entry).when(done["hot"] >= 0, cut).otherwise(owner)
+    chosen = F.when(entry >= 0, entry).when(done["hot"] >= 0, cut).otherwise(_at(_array(deal.owners), done["bucket"]))
     return out.withColumn(worker, chosen).select(*map(quoted, df.columns), worker)
+
+
+def owner(hash_: Column, plan: Plan) -> Column:
+    """Give the worker of a key that is not hot: the owner of its bucket."""
+    return _at(_array(plan.buckets), bucket_of(hash_, plan.buckets.size))
 
 
 def _hot_key(first: Column, hash_: Column, deal: Deal) -> Column:

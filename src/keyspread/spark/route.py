@@ -6,13 +6,16 @@ from pyspark.sql import DataFrame
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.plan import Plan
+from keyspread.plans import Plan
 from keyspread.schemes import PLANNED
 from keyspread.spark.keys import Key, free_name, key_columns, key_hash
 from keyspread.spark.online import online_worker
+from keyspread.spark.planned import owner, with_planned_worker
 from keyspread.spark.planned import plan as plan_rows
-from keyspread.spark.planned import with_planned_worker
 from keyspread.spark.watch import Watch
+
+_PLANNING = {"previous", "threshold", "buckets", "sample", "seed"}
+_SENDING = {"tolerance", "capacity", "choices", "half_life"}  # of online schemes: accepted, without use here
 
 
 def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **options: Any) -> DataFrame:
@@ -32,6 +35,11 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
     >>> int(loads.sum()), bool(abs(loads - 250).max() <= 5)
     (1000, True)
     """
+    if _is_planned(df, scheme) and "watch" not in options:
+        made = _plan(df, key, checks.whole_number("workers", workers), **options)
+        if not made.head:  # then the worker is an expression of the key, and need not travel as a column
+            return df.repartitionById(workers, owner(key_hash(df, key_columns(df, key)), made))
+        scheme, options = PLANNED, {"plan": made}
     routed, worker = with_worker(df, key, workers, scheme, **options)
     return routed.repartitionById(workers, worker).drop(worker)
 
@@ -41,26 +49,28 @@ def with_worker(
 ) -> tuple[DataFrame, str]:
     """Give the rows with their worker in a column at the end, not yet moved, and the name of that column."""
     workers = checks.whole_number("workers", workers)
-    if scheme is None:
-        scheme = "d-choices" if df.isStreaming else PLANNED
     names = key_columns(df, key)
     worker = free_name(df, "worker")
-    if isinstance(scheme, str) and scheme.lower() == PLANNED:
+    if _is_planned(df, scheme):
         routed = with_planned_worker(df, key, _plan(df, key, workers, **options), worker)
     else:
-        routed = df.withColumn(worker, online_worker(key_hash(df, names), scheme, workers, **options))
+        online = online_worker(key_hash(df, names), scheme or "d-choices", workers, **options)
+        routed = df.withColumn(worker, online)
     return routed if watch is None else watch.on(routed, names, workers, worker), worker
 
 
+def _is_planned(df: DataFrame, scheme: str | None) -> bool:
+    return not df.isStreaming if scheme is None else isinstance(scheme, str) and scheme.lower() == PLANNED
+
+
 def _plan(df: DataFrame, key: Key, workers: int, *, plan: Plan | None = None, **options: Any) -> Plan:
+    for name in options.keys() - _PLANNING - _SENDING:
+        raise InputError(f"unknown option {name!r}; 'planned' takes plan, or {', '.join(sorted(_PLANNING))}")
+    used = {name: value for name, value in options.items() if name in _PLANNING}
     if plan is None:
-        try:
-            return plan_rows(df, key, workers, **options)
-        except TypeError as problem:
-            known = "plan, or previous, threshold, buckets, sample, seed"
-            raise InputError(f"{problem}; 'planned' takes {known}") from None
-    if options:
-        raise InputError(f"plan= is given, so {sorted(options)[0]!r} has nothing to do; leave one of them out")
+        return plan_rows(df, key, workers, **used)
+    if used:
+        raise InputError(f"plan= is given, so {min(used)!r} has nothing to do; leave one of them out")
     if plan.workers != workers:
         raise InputError(f"the plan is for {plan.workers} workers, asked are {workers}; plan anew with previous=")
     return plan

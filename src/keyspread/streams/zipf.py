@@ -26,6 +26,45 @@ def zipf_probabilities(skew: float, keys: int) -> npt.NDArray[np.float64]:
     return weights
 
 
+class ZipfRanks:
+    """Rank of message i of a stream, for any i: parts drawn apart, in any order, are parts of one stream.
+
+    >>> law = ZipfRanks(1.4, keys=1000, seed=7)
+    >>> law.draw(0, 5).tolist() == law.draw(0, 2).tolist() + law.draw(2, 3).tolist()
+    True
+    """
+
+    def __init__(self, skew: float, keys: int, seed: int = 0) -> None:
+        cumulative = np.minimum(np.cumsum(zipf_probabilities(skew, keys)), 1.0)
+        cumulative[-1] = 1.0  # rounding leaves it a little off, and a uniform may be as large as 1 - 2^-53
+        # Guide table: [0, 1) is cut into cells, and the key of a uniform is in first[cell] … first[cell + 1].
+        # With shares .5 .3 .2 and 4 cells, first is 0 0 1 1 2: a uniform of .3 is in cell 1, key 0 or 1.
+        # A power of two, so that uniform * cells is exact; several cells a key, so that most are decided.
+        cells = min(1 << 24, 1 << (4 * len(cumulative)).bit_length())
+        first = np.searchsorted(cumulative, np.arange(cells + 1) / cells, side="right").astype(np.int32)
+        first[-1] = len(cumulative) - 1
+        self._cumulative, self._cells, self._first = cumulative, cells, first
+        self._seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return len(self._cumulative)
+
+    def draw(self, start: int, messages: int) -> npt.NDArray[np.int32]:
+        """Give the ranks (1 is the most frequent key) of the messages start … start + messages - 1."""
+        generator = np.random.PCG64(self._seed)
+        generator.advance(start)  # a uniform takes one step of it
+        uniforms = np.random.Generator(generator).random(messages)
+        cell = (uniforms * self._cells).astype(np.int32)
+        ranks = self._first[cell]
+        last = self._first[cell + 1]
+        undecided = np.flatnonzero(ranks != last)
+        ranks[undecided] = _bisect(self._cumulative, uniforms[undecided], ranks[undecided], last[undecided])
+        ranks += 1
+        return ranks
+
+
 def zipf(skew: float, keys: int, messages: int, seed: int = 0) -> npt.NDArray[np.int64]:
     """The same stream for the same (skew, keys, seed), and a shorter one is the beginning of a longer one.
 
@@ -35,26 +74,11 @@ def zipf(skew: float, keys: int, messages: int, seed: int = 0) -> npt.NDArray[np
     True
     """
     messages = checks.whole_number("messages", messages, minimum=0, maximum=2**62)
-    seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
-    cumulative = np.minimum(np.cumsum(zipf_probabilities(skew, keys)), 1.0)
-    cumulative[-1] = 1.0  # rounding leaves it a little off, and a uniform may be as large as 1 - 2^-53
-    hashes = hash_keys(np.arange(1, len(cumulative) + 1))
-    # Guide table: [0, 1) is cut into cells, and the key of a uniform is in first[cell] … first[cell + 1].
-    # With shares .5 .3 .2 and 4 cells, first is 0 0 1 1 2: a uniform of .3 is in cell 1, key 0 or 1.
-    # A power of two, so that uniform * cells is exact; several cells a key, so that most are decided.
-    cells = min(1 << 24, 1 << (4 * len(cumulative)).bit_length())
-    first = np.searchsorted(cumulative, np.arange(cells + 1) / cells, side="right").astype(np.int32)
-    first[-1] = len(cumulative) - 1
+    law = ZipfRanks(skew, keys, seed)
+    hashes = hash_keys(np.arange(law.keys + 1))
     stream = np.empty(messages, np.int64)
-    random = np.random.Generator(np.random.PCG64(seed))
     for start in range(0, messages, _CHUNK):
-        uniforms = random.random(min(_CHUNK, messages - start))
-        cell = (uniforms * cells).astype(np.int32)
-        ranks = first[cell]
-        last = first[cell + 1]
-        undecided = np.flatnonzero(ranks != last)
-        ranks[undecided] = _bisect(cumulative, uniforms[undecided], ranks[undecided], last[undecided])
-        stream[start : start + _CHUNK] = hashes[ranks]
+        stream[start : start + _CHUNK] = hashes[law.draw(start, min(_CHUNK, messages - start))]
     return stream
 
 

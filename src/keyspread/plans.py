@@ -45,7 +45,7 @@ class Plan:
     """Gives every message a worker by its hash and its position alone: no state, the same on every attempt.
 
     `buckets` (worker of each hash bucket), `head` (hot keys, hottest first), `loads` (messages planned for each
-    worker), `moved` (share of the messages whose worker did not have their key in the previous plan).
+    worker), `moved` (share of the messages whose worker did not have their bucket or hot key in the previous plan).
 
     >>> from keyspread import plan
     >>> made = plan(np.array([7] * 90 + [8] * 10), workers=2)

@@ -1,0 +1,130 @@
+"""What `keyspread run` shows: the chosen scheme beside the usual ones, a bar a worker, the hottest keys, a verdict."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from keyspread.cli import screen
+
+if TYPE_CHECKING:
+    from keyspread.spark.compare import Outcome
+    from keyspread.spark.job import JobResult
+
+_SPOKEN = {"key": "key grouping", "partial-key": "partial key grouping", "shuffle": "shuffling"}
+_MOST_VALUES = 2
+"""Aggregates that have room beside a key."""
+
+
+def show(result: "JobResult", written: Mapping[str, str | None]) -> None:
+    """Draw it for people."""
+    out = screen.console()
+    chosen = result.outcomes[0]
+    usual = next((one for one in result.outcomes if one.scheme == "key"), chosen)
+    out.print()
+    out.print(_headline(result))
+    out.print()
+    out.print(_schemes(result))
+    out.print()
+    bars = {spoken(one.scheme): (one.head_loads, one.loads - one.head_loads) for one in (chosen, usual)}
+    out.print(screen.bar_legend(out))
+    out.print(screen.bars_side_by_side(bars, out))
+    if result.hottest:
+        out.print()
+        out.print(_hottest(result))
+    out.print()
+    out.print(Text(verdict(result), "bold"))
+    for line in _written(result, written):
+        out.print(line, soft_wrap=True)
+    out.print()
+
+
+def spoken(scheme: str) -> str:
+    """Give a scheme's name in words."""
+    return _SPOKEN.get(scheme, scheme)
+
+
+def verdict(result: "JobResult") -> str:
+    """Say in a line what the scheme was worth here, also if that is nothing."""
+    chosen = result.outcomes[0]
+    usual = next(one for one in result.outcomes if one.scheme == "key")
+    if chosen is usual:
+        if chosen.busiest < 1.1:
+            return "Key grouping is even here: no scheme has much to gain."
+        return f"One worker has {chosen.busiest:.1f} × its even share: --scheme planned would share it out."
+    ratio = usual.loads.max() / max(1, chosen.loads.max())
+    if ratio < 1.1:
+        return "Key grouping would have been as even here: no key is hot enough to matter."
+    return f"Key grouping would have kept one worker busy {ratio:.1f} × as long."
+
+
+def _headline(result: "JobResult") -> Text:
+    malformed = result.malformed.count
+    return Text.assemble(
+        (result.scheme, "bold"),
+        f", {_many(result.workers, 'worker')}: {_many(result.rows, 'row')} with {_many(result.keys, 'key')}",
+        f", {_many(malformed, 'malformed line')} left out" if malformed else "",
+        f"; {result.source.title}",
+    )
+
+
+def _schemes(result: "JobResult") -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=screen.QUIET_STYLE, pad_edge=False)
+    table.add_column("scheme", min_width=22)
+    for title in ("busiest worker", "imbalance", "replicas", "a key"):
+        table.add_column(title, justify="right")
+    for one in result.outcomes:
+        style = "bold" if one is result.outcomes[0] else ""
+        table.add_row(
+            spoken(one.scheme),
+            f"{one.busiest:.2f} × even share",
+            f"{one.imbalance:.1e}",
+            f"{one.replicas:,}",
+            f"{one.replicas / result.keys:.2f}",
+            style=style,
+        )
+    return table
+
+
+def _hottest(result: "JobResult") -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=screen.QUIET_STYLE, pad_edge=False)
+    table.add_column("hottest keys", min_width=22, max_width=30, no_wrap=True, overflow="ellipsis")
+    for title in ("rows", "share", "workers"):
+        table.add_column(title, justify="right", no_wrap=True)
+    # A count says what `rows` says already.
+    names = [name for name in result.hottest[0].values if name.rstrip("_") != "count"][:_MOST_VALUES]
+    for name in names:
+        table.add_column(Text(name), justify="right", no_wrap=True, overflow="ellipsis")
+    for hot in result.hottest:
+        table.add_row(
+            Text(", ".join(_plain(part) for part in hot.key.values())),
+            f"{hot.rows:,}",
+            f"{100 * hot.rows / result.rows:.2f} %",
+            f"{hot.workers:,}",
+            *(Text(_plain(hot.values[name])) for name in names),
+        )
+    return table
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return " ".join(str(value).split()) if str(value).strip() else repr(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+def _written(result: "JobResult", written: Mapping[str, str | None]) -> list[Text]:
+    lines = []
+    if written["out"]:
+        lines.append(Text(f"{_many(result.keys, 'merged row')} in {written['out']}"))
+    if result.plan is not None and result.plan.moved:
+        lines.append(Text(f"{100 * result.plan.moved:.2g} % of the rows moved from where the previous plan had them"))
+    if written["plan_out"]:
+        lines.append(Text(f"the plan in {written['plan_out']}"))
+    return lines
+
+
+def _many(number_of: int, thing: str) -> str:
+    return f"{number_of:,} {thing}{'' if number_of == 1 else 's'}"

@@ -1,0 +1,303 @@
+"""`keyspread run`: the main job on Spark, from a source to merged results; a screen for people, JSON for machines."""
+
+import json
+import os
+import re
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyspread.cli.options import count, count_or_auto, number
+from keyspread.errors import InputError, KeyspreadError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from keyspread.cli.quiet import Held
+    from keyspread.plans import Plan
+    from keyspread.spark.sinks import Target
+    from keyspread.spark.sources import Files
+
+_ZIPF = "zipf"
+_SHUFFLE_PARTITIONS = 16
+"""Of a local Spark: its own 200 are for a cluster."""
+
+
+def _source(help: str, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel="Source", **more)
+
+
+def _scheme(help: str, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel="Scheme", **more)
+
+
+def _result(help: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Result", **more)
+
+
+_COUNT: dict[str, Any] = {"parser": count, "metavar": "COUNT"}
+_NUMBER: dict[str, Any] = {"parser": number, "metavar": "NUMBER"}
+_NAME = {"metavar": "NAME"}
+_FILE = {"metavar": "FILE"}
+
+
+def run(
+    source: Annotated[
+        str,
+        _source("[b]zipf[/b], or files: one, a folder or a pattern; CSV, JSON, Parquet, time<TAB>key.", metavar="PATH"),
+    ] = _ZIPF,
+    format: Annotated[
+        str | None, _source("csv, json, parquet or tsv (time<TAB>key).", show_default="by the file's ending", **_NAME)
+    ] = None,
+    key: Annotated[list[str] | None, _source("Column of the key; repeat it for several.", metavar="COLUMN")] = None,
+    skew: Annotated[float | None, _source("Zipf exponent, 0 is uniform.", show_default="1.4", **_NUMBER)] = None,
+    keys: Annotated[int | None, _source("Keys of the Zipf law.", show_default="10000", **_COUNT)] = None,
+    messages: Annotated[int | None, _source("Rows to draw.", show_default="1e6", **_COUNT)] = None,
+    partitions: Annotated[
+        int | None,
+        _source("Senders that share the rows.", show_default="8, or as Spark splits the files", **_COUNT),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse files with malformed lines.", rich_help_panel="Source")
+    ] = False,
+    workers: Annotated[int, _scheme("Workers to spread over.", **_COUNT)] = 16,
+    scheme: Annotated[
+        str, _scheme("How a row finds its worker: planned, d-choices, w-choices, …", **_NAME)
+    ] = "planned",
+    seed: Annotated[int, _scheme("Same seed, same result.", **_COUNT)] = 0,
+    threshold: Annotated[
+        float | None, _scheme("Share from which a key is hot.", show_default="1/(5·workers)", **_NUMBER)
+    ] = None,
+    tolerance: Annotated[
+        float | None, _scheme("Imbalance that d-choices may leave.", show_default="1e-4", **_NUMBER)
+    ] = None,
+    capacity: Annotated[int | None, _scheme("Counters a sender keeps.", show_default="2/threshold", **_COUNT)] = None,
+    choices: Annotated[int | None, _scheme("Fixed choices of a hot key (greedy).", **_COUNT)] = None,
+    half_life: Annotated[
+        str | None,
+        _scheme(
+            "Rows after which a count weighs half, or auto.",
+            parser=count_or_auto,
+            show_default="no fading",
+            metavar="COUNT|auto",
+        ),
+    ] = None,
+    sample: Annotated[float | None, _scheme("Plan from this share of the rows.", show_default="1", **_NUMBER)] = None,
+    plan_in: Annotated[str | None, _scheme("Deal by this plan, count nothing.", **_FILE)] = None,
+    previous: Annotated[str | None, _scheme("Plan anew, but stay close to this plan.", **_FILE)] = None,
+    plan_out: Annotated[str | None, _scheme("Write the plan as JSON.", **_FILE)] = None,
+    aggregate: Annotated[
+        list[str] | None,
+        _result(
+            "What to compute for each key, as [b]total=sum(amount)[/b]; repeat it for several.",
+            show_default="count",
+            metavar="NAME=CALL",
+        ),
+    ] = None,
+    top: Annotated[int, _result("Hottest keys to show.", **_COUNT)] = 10,
+    out: Annotated[str | None, _result("Write the merged rows into this folder.", metavar="PATH")] = None,
+    out_format: Annotated[
+        str | None, _result("parquet or csv.", show_default="by the ending, else parquet", **_NAME)
+    ] = None,
+    overwrite: Annotated[bool, _result("Replace what --out and --plan-out name.", "--overwrite")] = False,
+    as_json: Annotated[bool, _result("Print one JSON object.", "--json")] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            help="Spark to run on: local[4], spark://host:7077, sc://host, yarn, …",
+            show_default="local[*]",
+            metavar="ADDRESS",
+        ),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show all that Spark says.")] = False,
+) -> None:
+    """Spread rows over workers on Spark, merge what they computed, and show how even the load was.
+
+    [b]keyspread run[/b]
+    [b]keyspread run --source clicks.csv --key user --aggregate 'total=sum(amount)' --out totals.parquet[/b]
+    """
+    from keyspread.cli import quiet, screen
+    from keyspread.cli.outcome import show
+    from keyspread.spark import sinks
+    from keyspread.spark.job import check_options, result_schema, run_job
+    from keyspread.spark.masters import check_master
+    from keyspread.spark.sources import file_source, find_files, zipf_source
+
+    # Whatever can be refused without Spark is refused before it starts.
+    files = None if source == _ZIPF else find_files(source, format)
+    law = _law(files, format, key, _given(skew=skew, keys=keys, messages=messages))
+    plan = _plan(plan_in, "--plan-in")
+    options = _given(threshold=threshold, tolerance=tolerance, capacity=capacity, choices=choices)
+    options |= _given(half_life=half_life, sample=sample, previous=_plan(previous, "--previous"))
+    check_options(scheme, workers, plan, options)
+    aggregates = _aggregates(aggregate or ())
+    target = _target(out, out_format, overwrite, files)
+    _check_plan_out(plan_out, scheme, overwrite)
+    if master is not None:
+        check_master(master)
+
+    with quiet.held(not verbose) as held, screen.steps(held.console, 5 if target else 4) as step:
+        step("starting Spark")
+        with _spark(master, held, verbose) as spark, _told(verbose):
+            if files is None:
+                found = zipf_source(spark, **law, seed=seed, partitions=partitions)
+            else:
+                found = file_source(spark, files, key or (), partitions)
+            if target is not None:
+                sinks.check_remote(spark, target)
+                sinks.check_columns(result_schema(found, aggregates), target)
+            result = run_job(
+                found,
+                workers,
+                scheme,
+                aggregates=aggregates,
+                top=top,
+                seed=seed,
+                plan=plan,
+                strict=strict,
+                progress=step,
+                **options,
+            )
+            if target is not None:
+                step("writing")
+                sinks.write(result.merged, target)
+            if plan_out is not None and result.plan is not None:
+                sinks.write_text(result.plan.to_json(), plan_out)
+    if result.malformed.count:
+        screen.note(f"{source}: left out {result.malformed}")
+    written = {"out": target and target.path, "plan_out": plan_out}
+    if as_json:
+        print(json.dumps({**result.to_dict(), **written}, default=str, ensure_ascii=False))
+    else:
+        show(result, written)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _law(files: "Files | None", format: str | None, key: list[str] | None, law: dict[str, Any]) -> dict[str, Any]:
+    """Give the Zipf law; refuse options of the other kind of source."""
+    if files is not None:
+        for name, value in law.items():
+            raise InputError(f"--{name} is for --source zipf only, got {value:g} with {files.path}: leave it out")
+    elif format or key:
+        name, value = ("--format", format) if format else ("--key", (key or [""])[0])
+        raise InputError(f"{name} is for files, got {value!r} with --source zipf: name them, or leave it out")
+    return law
+
+
+def _plan(path: str | None, option: str) -> "Plan | None":
+    from keyspread.plans import Plan
+
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            return Plan.from_json(file.read())
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "not text"
+        raise InputError(f"{option} {path}: cannot be read ({reason}): pass what --plan-out wrote") from None
+    except InputError as problem:
+        raise InputError(f"{option} {path}: {problem}") from None
+
+
+def _check_plan_out(path: str | None, scheme: str, overwrite: bool) -> None:
+    from keyspread.spark.sinks import check_new
+
+    if path is None:
+        return
+    if scheme.lower() != "planned":
+        raise InputError(f"--plan-out is for --scheme planned only, got {scheme}")
+    if os.path.isdir(path):
+        raise InputError(f"--plan-out must be a file, {path} is a folder")
+    check_new(path, overwrite)
+
+
+def _aggregates(texts: Sequence[str]) -> dict[str, str]:
+    """['total=sum(amount)', 'count(*)'] → {'total': 'sum(amount)', 'count(*)': 'count(*)'}, each known to merge."""
+    from keyspread.spark.parts import parse
+
+    found: dict[str, str] = {}
+    for text in texts:
+        named = re.match(r"\s*([^=()]+?)\s*=\s*(.+)\Z", text, re.DOTALL)
+        name, call = (named[1], named[2]) if named else (text.strip(), text)
+        if name in found:
+            raise InputError(f"--aggregate {text!r}: there is one called {name!r} already, give it another name")
+        parse(name, call)
+        found[name] = call
+    return found
+
+
+def _target(out: str | None, format: str | None, overwrite: bool, files: "Files | None") -> "Target | None":
+    from keyspread.spark.sinks import check_apart, find_target
+
+    if out is None:
+        if format is not None:
+            raise InputError(f"--out-format {format} has nothing to do without --out")
+        return None
+    target = find_target(out, format, overwrite)
+    if files is not None:
+        check_apart(target, files.path)
+    return target
+
+
+@contextmanager
+def _spark(master: str | None, held: "Held", verbose: bool) -> Iterator["SparkSession"]:
+    """Give the session of this process if there is one, else a new one that ends with the block."""
+    from pyspark.sql import SparkSession
+
+    from keyspread.spark.masters import check_answers, is_local
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    spark = _start(master, held, verbose)
+    try:
+        if not is_local(master):
+            with _told(verbose):
+                check_answers(spark, str(master))
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _start(master: str | None, held: "Held", verbose: bool) -> "SparkSession":
+    from keyspread.spark import session
+    from keyspread.spark.masters import is_local
+    from keyspread.spark.trouble import SparkError, why
+
+    config: dict[str, Any] = {} if verbose else {"spark.log.level": "OFF"}
+    if is_local(master):
+        config["spark.sql.shuffle.partitions"] = _SHUFFLE_PARTITIONS
+    try:
+        if master is not None and master.startswith("sc://"):
+            return session(remote=master)
+        return session(master=master, **config)
+    except KeyspreadError:
+        raise
+    except Exception as problem:  # py4j, PySpark and the JVM each have their own
+        if verbose:
+            traceback.print_exc()
+        said = [line for line in held.text().splitlines() if re.search(r"(Error|Exception)\b", line)]
+        raise SparkError(f"Spark did not start: {why(said[0] if said else str(problem))}") from problem
+
+
+@contextmanager
+def _told(verbose: bool) -> Iterator[None]:
+    """Turn what Spark throws into one line, after all of it if the user wants to see it."""
+    from keyspread.spark.trouble import in_one_line
+
+    with in_one_line():
+        try:
+            yield
+        except KeyspreadError:
+            raise
+        except Exception:
+            if verbose:
+                traceback.print_exc()
+            raise

@@ -1,0 +1,310 @@
+"""Where the rows come from: a Zipf stream drawn inside Spark's tasks, or files. Each reader gives a `Source`.
+
+May be changed here: the formats that are read. Nothing is dropped silently, nothing of the stream's size is made on
+the driver.
+"""
+
+import glob
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from keyspread import checks
+from keyspread.errors import InputError
+from keyspread.spark.keys import key_columns
+from keyspread.streams import ZipfRanks
+
+FORMATS = ("csv", "json", "parquet", "tsv")
+_ENDINGS = {
+    **{"csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json", "parquet": "parquet", "pq": "parquet"},
+    **{"tsv": "tsv", "tab": "tsv", "txt": "tsv"},
+}
+_PACKED = ("gz", "bz2", "zst", "lz4", "snappy", "deflate")
+_GZIP_MAGIC = b"\x1f\x8b"
+_NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"  # what `streams.read_stream` takes for a time
+_MALFORMED = "keyspread_malformed"
+_MALFORMED_FIELD = StructField(_MALFORMED, StringType())
+_SHOWN = 60
+_SENDERS, _ROWS_A_SENDER = 8, 1 << 22  # of a Zipf stream: the same on every machine, so that loads are too
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """Lines that are not what the format says: how many, and the first of them as Spark numbers its rows."""
+
+    count: int = 0
+    first: str | None = None
+
+    def __str__(self) -> str:
+        """One line for people."""
+        lines = f"{self.count:,} malformed line{'' if self.count == 1 else 's'}"
+        return lines if self.first is None else f"{lines}, such as {self.first!r}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows to spread, the columns of their key, and what to say about them."""
+
+    rows: DataFrame
+    key: tuple[str, ...]
+    title: str
+    facts: dict[str, Any]
+    keep: bool = False
+    """Reading is dear or not repeatable, so a job that reads several times had better keep the rows."""
+    _seen: Observation | None = field(default=None, repr=False)
+
+    def malformed(self) -> Malformed:
+        """Count the lines left out; waits until an action has read the rows."""
+        if self._seen is None:
+            return Malformed()
+        seen = self._seen.get
+        return Malformed(int(seen["malformed"] or 0), _shortened(seen["first"]))
+
+
+def zipf_source(
+    spark: SparkSession,
+    skew: float = 1.4,
+    keys: int = 10_000,
+    messages: int = 1_000_000,
+    seed: int = 0,
+    partitions: int | None = None,
+) -> Source:
+    """Row i of the column `key` (a rank, 1 is the hottest) is message i of `keyspread.streams.zipf`, also in `id`.
+
+    So it depends on skew, keys and seed alone, however many partitions, cores and attempts there are.
+
+    >>> from keyspread.spark import session
+    >>> zipf_source(session(), keys=100, messages=3, seed=1).rows.collect() == zipf_source(
+    ...     session(), keys=100, messages=3, seed=1, partitions=2).rows.collect()
+    True
+    """
+    messages = checks.whole_number("messages", messages, minimum=1, maximum=2**62)
+    skew, keys = checks.not_negative("skew", skew), checks.whole_number("keys", keys)
+    seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
+    if partitions is None:
+        partitions = max(_SENDERS, math.ceil(messages / _ROWS_A_SENDER))
+    partitions = checks.whole_number("partitions", partitions)
+    positions = spark.range(0, messages, 1, partitions)
+    # Not that it were so: but Spark evaluates what it holds for deterministic as often as it likes.
+    rank = F.arrow_udf(_ranks(skew, keys, seed), "bigint").asNondeterministic()  # type: ignore[attr-defined]
+    return Source(
+        rows=positions.withColumn("key", rank(F.col("id"))),
+        key=("key",),
+        title=f"Zipf {skew:g} over {keys:,} keys",
+        facts={"source": "zipf", "skew": skew, "zipf_keys": keys, "seed": seed, "partitions": partitions},
+    )
+
+
+def _ranks(skew: float, keys: int, seed: int) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+    def draw(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        law = _law(skew, keys, seed)
+        for batch in batches:
+            positions = batch.to_numpy()
+            if not positions.size:
+                yield pa.array([], pa.int64())
+                continue
+            first, last = int(positions[0]), int(positions[-1])
+            ranks = law.draw(first, last - first + 1).astype(np.int64)
+            yield pa.array(ranks if ranks.size == positions.size else ranks[positions - first])
+
+    return draw
+
+
+@lru_cache(maxsize=2)
+def _law(skew: float, keys: int, seed: int) -> ZipfRanks:
+    """Make the tables once a Python worker, not once a task."""
+    return ZipfRanks(skew, keys, seed)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that are there, their format, and their address as Spark takes it."""
+
+    path: str
+    address: str
+    format: str
+    packed: bool
+
+
+def find_files(path: str, format: str | None = None) -> Files:
+    """Look at a file, folder or pattern without Spark: is it there, is anything in it, which format has it?
+
+    A path with a scheme other than file: (s3a://…, hdfs://…) is left to Spark; its format is told by its ending.
+    """
+    if format is not None and format.lower() not in FORMATS:
+        raise InputError(f"unknown format {format!r}; known are {', '.join(FORMATS)} (tsv: time<TAB>key lines)")
+    format = format and format.lower()
+    local = path.removeprefix("file://") if path.startswith("file:///") else path
+    if "://" in local:
+        return Files(path, path, format or _guess(path, [path]), packed=_ending(path)[1])
+    found = _local_files(local)
+    if not any(os.path.getsize(name) for name in found):
+        raise InputError(f"{path}: no rows, {'the file is' if len(found) == 1 else 'all files are'} empty")
+    format = format or _guess(path, found)
+    for name in found:
+        _check_packing(name, format)
+    absolute = os.path.abspath(local)
+    address = _escaped(absolute) if os.path.exists(local) else absolute
+    return Files(path, address, format, packed=len(found) == 1 and _ending(found[0])[1])
+
+
+def _local_files(path: str) -> list[str]:
+    """Give the files that Spark will read: hidden ones, and those that begin with _, it passes over."""
+    roots = [path] if os.path.exists(path) else sorted(glob.glob(path))
+    if not roots:
+        pattern = glob.has_magic(path)
+        problem = "no file matches this pattern" if pattern else "no such file or folder"
+        raise InputError(f"{path}: {problem}: check the path")
+    found = []
+    for root in roots:
+        if not os.path.isdir(root):
+            found.append(root)
+            continue
+        for folder, folders, names in os.walk(root):
+            folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+            found += [os.path.join(folder, name) for name in sorted(names) if not name.startswith((".", "_"))]
+    if not found:
+        raise InputError(f"{path}: no rows, there is no file in this folder")
+    for name in found:
+        if not os.access(name, os.R_OK):
+            raise InputError(f"{name}: cannot be read: check its rights")
+    return found
+
+
+def _ending(name: str) -> tuple[str, bool]:
+    """'a.csv.gz' → ('csv', True)."""
+    *_, before, last = ["", "", *os.path.basename(name).lower().split(".")]
+    return (before, True) if last in _PACKED else (last, False)
+
+
+def _guess(path: str, names: Sequence[str]) -> str:
+    formats = {_ENDINGS.get(_ending(name)[0]) for name in names}
+    if len(formats) == 1 and (only := formats.pop()) is not None:
+        return only
+    what = "have different endings" if len(formats) > 1 else "does not tell its format by its ending"
+    raise InputError(f"{path}: {what}: say which format it is, one of {', '.join(FORMATS)}")
+
+
+def _check_packing(name: str, format: str) -> None:
+    """Spark tells gzip by the name alone, and would read the packed bytes as text."""
+    if format == "parquet" or name.lower().endswith(".gz"):
+        return
+    with open(name, "rb") as file:
+        if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC:
+            raise InputError(f"{name}: is gzip, which Spark knows by the ending .gz only: rename the file")
+
+
+def _escaped(path: str) -> str:
+    """Give a path as Spark takes it literally: to Spark every address is a pattern."""
+    return "".join(f"\\{char}" if char in "*?[]{}\\" else char for char in path)
+
+
+def file_source(spark: SparkSession, files: Files, key: Sequence[str] = (), partitions: int | None = None) -> Source:
+    """Read files; a line that is not what their format says is left out and counted.
+
+    Files of `time<TAB>key` have the columns time and key; the others need the names of their key columns. In CSV
+    these are text as written, '007' included; the types of the other columns are inferred. With `partitions`, row i
+    goes to sender i mod partitions, as `keyspread.simulate` deals it.
+    """
+    read = {"csv": _csv, "json": _json, "parquet": _parquet, "tsv": _time_and_key}[files.format]
+    source = read(spark, files, tuple(key))
+    if partitions is None:
+        return source
+    partitions = checks.whole_number("partitions", partitions)
+    sender = F.pmod(F.monotonically_increasing_id(), F.lit(partitions)).cast("int")
+    return replace(
+        source,
+        rows=source.rows.repartitionById(partitions, sender),
+        facts={**source.facts, "partitions": partitions},
+        keep=True,
+    )
+
+
+def _parquet(spark: SparkSession, files: Files, key: tuple[str, ...]) -> Source:
+    rows = spark.read.parquet(files.address)
+    return Source(rows, _checked(rows, key, files), _title(files), _facts(files))
+
+
+def _csv(spark: SparkSession, files: Files, key: tuple[str, ...]) -> Source:
+    reader = spark.read.option("header", True).option("columnNameOfCorruptRecord", _MALFORMED)
+    inferred = reader.option("inferSchema", True).csv(files.address)
+    names = _checked(inferred, key, files)
+    as_text = {name.lower() for name in names}
+    schema = StructType(
+        [_text(one) if one.name.lower() in as_text else one for one in [*inferred.schema.fields, _MALFORMED_FIELD]]
+    )
+    # Not enforced: files whose columns stand in another order are refused, not mixed up.
+    rows = reader.option("enforceSchema", False).schema(schema).csv(files.address)
+    return _whole(rows, names, files)
+
+
+def _text(field: StructField) -> StructField:
+    return StructField(field.name, StringType(), field.nullable)
+
+
+def _json(spark: SparkSession, files: Files, key: tuple[str, ...]) -> Source:
+    reader = spark.read.option("columnNameOfCorruptRecord", _MALFORMED)
+    inferred = reader.json(files.address).drop(_MALFORMED)
+    if not inferred.columns:
+        raise InputError(f"{files.path}: no line of it is a JSON object: each line must be one")
+    names = _checked(inferred, key, files)
+    schema = StructType([*inferred.schema.fields, _MALFORMED_FIELD])
+    return _whole(reader.schema(schema).json(files.address), names, files)
+
+
+def _time_and_key(spark: SparkSession, files: Files, key: tuple[str, ...]) -> Source:
+    line, tab = F.col("value"), F.instr("value", "\t")
+    # The operators of Spark that work on the bytes as they are: a key that is not UTF-8 is still a key.
+    parts = (
+        spark.read.text(files.address)
+        .where(line != "")
+        .select(F.substring_index(line, "\t", 1).alias("time"), line.substr(tab + 1, F.length(line)).alias("key"), line)
+    )
+    message = F.col("time").rlike(_NUMBER) & (tab > 0) & (F.instr("key", "\t") == 0)
+    rows = parts.withColumn(_MALFORMED, F.when(~message, line)).select(
+        F.col("time").try_cast("double"), "key", _MALFORMED
+    )
+    return _whole(rows, _checked(rows.drop(_MALFORMED), key or ("key",), files), files)
+
+
+def _whole(rows: DataFrame, key: tuple[str, ...], files: Files) -> Source:
+    """Leave out the rows with text in the column of malformed lines, and count them as they pass."""
+    seen = Observation()
+    kept = rows.observe(seen, *_malformed(F.col(_MALFORMED))).where(F.col(_MALFORMED).isNull()).drop(_MALFORMED)
+    return Source(kept, key, _title(files), _facts(files), keep=True, _seen=seen)
+
+
+def _malformed(line: Column) -> list[Column]:
+    return [F.count(line).alias("malformed"), F.min(F.substring(line, 1, 4 * _SHOWN)).alias("first")]
+
+
+def _checked(rows: DataFrame, key: tuple[str, ...], files: Files) -> tuple[str, ...]:
+    if not rows.columns:
+        raise InputError(f"{files.path}: no rows, the file has not even a header")
+    if not key:
+        raise InputError(f"{files.path}: say which column is the key; the columns are {', '.join(rows.columns)}")
+    try:
+        return tuple(key_columns(rows, key))
+    except InputError as problem:
+        raise InputError(f"{files.path}: {problem}") from None
+
+
+def _title(files: Files) -> str:
+    return os.path.basename(files.path.rstrip("/")) or files.path
+
+
+def _facts(files: Files) -> dict[str, Any]:
+    return {"source": files.path, "format": files.format}
+
+
+def _shortened(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

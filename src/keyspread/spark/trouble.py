@@ -1,0 +1,63 @@
+"""What went wrong in Spark, in one line: the reason, without the way it took through the JVM."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from keyspread.errors import InputError, KeyspreadError
+
+_LONGEST = 300
+_ERROR_LINE = re.compile(r"^(?:Caused by: )?([\w.$]*(?:Error|Exception)): +(\S.*)$")
+
+
+class SparkError(KeyspreadError):
+    """Spark could not do it; the message is its reason."""
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """Turn whatever Spark throws into one line; everything else passes."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as problem:
+        raise told(problem) from problem
+
+
+def told(problem: BaseException) -> KeyspreadError:
+    """Give the error to show: an InputError if a query or a path was wrong, else a SparkError."""
+    condition = problem.getCondition() if isinstance(problem, PySparkException) else None
+    kind = InputError if type(problem).__name__ in ("AnalysisException", "ParseException") else SparkError
+    reason = why(str(problem))
+    if condition == "PATH_NOT_FOUND":
+        return InputError(f"{reason.rstrip('.')} Check the path.")
+    return kind(reason if kind is InputError else f"Spark failed: {reason}")
+
+
+def why(text: str) -> str:
+    """Give the innermost reason in a message of Spark's, a stack trace or a Python traceback."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "no reason was given"
+    found = [match for match in map(_ERROR_LINE.match, lines) if match]
+    caused = [match for match, line in ((m, m.string) for m in found) if line.startswith("Caused by: ")]
+    if caused:
+        reason = _named(caused[-1])
+    elif "most recent failure" in lines[0]:
+        # 'Job aborted …, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (host executor driver): reason'
+        reason = lines[0].split("): ", 1)[-1]
+    elif "Traceback (most recent call last)" in text and found:
+        reason = _named(found[-1])
+    else:
+        reason = lines[0]
+    reason = re.sub(r"^\[[A-Z_.0-9]+\] ", "", reason)
+    reason = re.split(r" SQLSTATE: \w+", reason)[0]
+    return reason if len(reason) <= _LONGEST else reason[: _LONGEST - 1] + "…"
+
+
+def _named(match: re.Match[str]) -> str:
+    """'java.util.zip.ZipException: bad' → 'ZipException: bad'; our own errors need no name."""
+    name = match[1].rpartition(".")[2]
+    return match[2] if match[1].startswith("keyspread") else f"{name}: {match[2]}"

@@ -1,0 +1,54 @@
+"""What the Spark tests share: rows with hot keys, where rows lie, and where a Sender or a Plan would have sent them."""
+
+from collections import Counter
+
+import numpy as np
+
+import keyspread as ks
+
+# Six rows in ten are of two hot keys, one in 97 has no key; `id` is different in every row.
+HOT = """CASE WHEN id % 97 = 0 THEN NULL WHEN id % 10 < 4 THEN 'hot' WHEN id % 10 < 6 THEN 'warm'
+         ELSE concat('k', (id * id) % 211) END"""
+ONLINE = {scheme: {"choices": 3} if scheme == "greedy" else {} for scheme in ks.SCHEMES}
+
+
+def skewed(spark, rows=3000, partitions=3):
+    """Give rows (id, key, value) in a fixed order."""
+    return spark.range(0, rows, 1, partitions).selectExpr("id", f"{HOT} AS key", "id % 100 AS value")
+
+
+def places(df):
+    """Give the partition of every row: id -> partition."""
+    from pyspark.sql import functions as F
+
+    found = df.select(F.spark_partition_id(), "id").collect()
+    assert len({id_ for _, id_ in found}) == len(found)
+    return {id_: place for place, id_ in found}
+
+
+def sent(df, key, route):
+    """Give the worker of every row, id -> worker, as `route(partition, hashes)` gives it for each input partition."""
+    from pyspark.sql import functions as F
+
+    from keyspread.spark.keys import key_columns, key_hash
+
+    found = df.select(F.spark_partition_id(), key_hash(df, key_columns(df, key)), "id").collect()
+    workers = {}
+    for partition in sorted({row[0] for row in found}):
+        ids = [row[2] for row in found if row[0] == partition]
+        hashes = np.array([row[1] for row in found if row[0] == partition], np.int64)
+        workers |= dict(zip(ids, route(partition, hashes).tolist(), strict=True))
+    return workers
+
+
+def sent_online(df, key, scheme, workers, **options):
+    return sent(df, key, lambda p, hashes: ks.Sender(scheme, workers, source=p, **options).route(hashes))
+
+
+def sent_by(plan, df, key):
+    return sent(df, key, lambda partition, hashes: plan.route(hashes, start=partition << 33))
+
+
+def as_a_bag(df):
+    """Give the rows with how often each occurs, NaN equal to itself, whatever is in them."""
+    return Counter(map(repr, df.collect()))

@@ -1,0 +1,440 @@
+"""spread: partition w holds worker w's rows, the ones that Sender.route or Plan.route gives it, and nothing is lost."""
+
+import datetime
+import decimal
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from frames import HOT, ONLINE, as_a_bag, places, sent, sent_by, sent_online, skewed
+from pyspark.sql import functions as F
+
+import keyspread as ks
+import keyspread.spark
+from keyspread.errors import InputError
+from keyspread.spark import Watch, aggregate, balance, plan, spread
+from keyspread.spark.route import with_worker
+
+WORKERS = 5
+SCHEMES = {**ONLINE, "planned": {}}
+TWO = ["planned", "d-choices"]  # one of each kind, where the others differ in nothing
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    return skewed(spark)
+
+
+@pytest.fixture(params=["adaptive", "static"])
+def adaptive(spark, request):
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", str(request.param == "adaptive").lower())
+    yield request.param
+    spark.conf.set("spark.sql.adaptive.enabled", before)
+
+
+@pytest.fixture
+def static(spark):
+    """Plans once and for all: faster, for tests that are not about it."""
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    yield
+    spark.conf.set("spark.sql.adaptive.enabled", before)
+
+
+def expected(df, key, scheme, workers, **options):
+    if scheme == "planned":
+        return sent_by(plan(df, key, workers), df, key)
+    return sent_online(df, key, scheme, workers, **options)
+
+
+# Where the rows go
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_partition_w_has_the_rows_that_the_sender_gives_to_worker_w(rows, adaptive, scheme):
+    out = spread(rows, "key", WORKERS, scheme, **SCHEMES[scheme])
+    assert out.rdd.getNumPartitions() == WORKERS
+    assert places(out) == expected(rows, "key", scheme, WORKERS, **SCHEMES[scheme])
+
+
+@pytest.mark.parametrize("alias", ["KG", "sg", "Pkg", "rr", "WC", "dc", "PLANNED"])
+def test_aliases_in_any_case(rows, alias):
+    assert spread(rows, "key", 3, alias).columns == rows.columns
+
+
+def test_the_default_is_planned(rows, static):
+    made = plan(rows, "key", WORKERS)
+    assert made.head
+    assert places(spread(rows, "key", WORKERS)) == sent_by(made, rows, "key")
+
+
+def test_options_reach_the_sender(rows, static):
+    options = {"seed": 7, "threshold": 0.1, "capacity": 40, "tolerance": 0.01, "half_life": 300}
+    out = places(spread(rows, "key", WORKERS, "d-choices", **options))
+    assert out == sent_online(rows, "key", "d-choices", WORKERS, **options)
+    assert out != sent_online(rows, "key", "d-choices", WORKERS)
+
+
+def test_the_senders_state_lives_across_arrow_batches(spark, rows, static):
+    before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 7)
+    try:
+        out = places(spread(rows, "key", WORKERS, "w-choices"))
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before)
+    assert out == sent_online(rows, "key", "w-choices", WORKERS)
+
+
+@pytest.mark.parametrize("scheme", TWO)
+def test_several_key_columns_and_fields_of_structs(spark, static, scheme):
+    rows = spark.range(0, 600, 1, 2).selectExpr(
+        "id",
+        "if(id % 3 = 0, 'a', string(id)) AS a",
+        "if(id % 5 = 0, null, id % 7) AS b",
+        "named_struct('x', id % 4, 'y', named_struct('z.z', if(id % 2 = 0, 'hot', string(id)))) AS s",
+    )
+    for key in (["a", "b"], "s", "s.x", ["s.y", "a"], "s.y.`z.z`", ("b",), "A"):
+        assert places(spread(rows, key, 3, scheme)) == expected(rows, key, scheme, 3), key
+    first, second = F.xxhash64("a", "b"), F.xxhash64("b", "a")
+    assert [r[0] for r in rows.select(first == second).distinct().collect()] != [True]  # their order matters
+
+
+UTC = datetime.UTC
+KEYS = {
+    "string": ["", "a", "ü€😀", None],
+    "binary": [b"", b"\x00\xff", None],
+    "boolean": [True, False, None],
+    "tinyint": [-128, 127, None],
+    "smallint": [-(2**15), 0, None],
+    "int": [-(2**31), 2**31 - 1, None],
+    "bigint": [-(2**63), 2**63 - 1, None],
+    "float": [0.0, -0.0, math.nan, None],
+    "double": [0.0, -0.0, math.nan, -math.nan, math.inf, 5e-324, None],
+    "decimal(10,2)": [decimal.Decimal("-1.50"), decimal.Decimal("0.00"), None],
+    "decimal(38,18)": [decimal.Decimal("1e-18"), decimal.Decimal("-12345678901234567890"), None],
+    "date": [datetime.date(1582, 10, 4), datetime.date(9999, 12, 31), None],
+    "timestamp": [datetime.datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), None],
+    "timestamp_ntz": [datetime.datetime(2024, 2, 29, 12, 30), None],
+    "interval day to second": [datetime.timedelta(days=-1), None],
+    "array<string>": [[], ["a", None], None],
+    "array<double>": [[math.nan], [0.0], [-0.0], None],
+    "struct<a:int,b:array<struct<c:string>>>": [(1, [("x",)]), (None, None), None],
+}
+
+
+@pytest.fixture(scope="module")
+def typed(spark):
+    """A column of every type that Spark can hash, three hundred rows, in an order of its own for each."""
+    columns = list(KEYS)
+    values = [(i, *(KEYS[kind][(i * (1 + j)) % len(KEYS[kind])] for j, kind in enumerate(columns))) for i in range(300)]
+    return spark.createDataFrame(values, ", ".join(["id bigint", *(f"`{kind}` {kind}" for kind in columns)])).coalesce(
+        2
+    )
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_every_type_that_spark_can_hash(typed, static, kind):
+    for scheme in TWO:
+        assert places(spread(typed, kind, 3, scheme)) == expected(typed, kind, scheme, 3), scheme
+
+
+def test_equal_keys_have_equal_workers(spark, typed, static):
+    """-0.0 is 0.0 and NaN is NaN, as Spark groups them; null is a key like any other."""
+    for kind in ("double", "array<double>", "string"):
+        out = spread(typed, kind, 16, "key").select(F.col(f"`{kind}`").alias("k"), F.spark_partition_id().alias("at"))
+        groups = out.groupBy("k").agg(F.count_distinct("at").alias("workers")).collect()
+        assert {row.workers for row in groups} == {1}, kind
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_null_keys_only(spark, static, scheme):
+    rows = spark.range(0, 50, 1, 2).selectExpr("id", "cast(null AS string) AS key")
+    assert places(spread(rows, "key", 3, scheme, **SCHEMES[scheme])) == sent(
+        rows,
+        "key",
+        (lambda p, h: plan(rows, "key", 3).route(h, start=p << 33))
+        if scheme == "planned"
+        else lambda p, h: ks.Sender(scheme, 3, source=p, **SCHEMES[scheme]).route(h),
+    )
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_small_and_degenerate(spark, static, scheme):
+    options = SCHEMES[scheme]
+
+    def check(rows, workers):
+        out = spread(rows, "key", workers, scheme, **options)
+        found = places(out)
+        assert out.rdd.getNumPartitions() == workers
+        assert found == expected(rows, "key", scheme, workers, **options)
+        return found
+
+    assert check(skewed(spark, 0), 4) == {}
+    assert len(check(skewed(spark, 1, 1), 4)) == 1
+    assert len(check(skewed(spark, 3, 2), 7)) == 3  # more workers than rows
+    assert set(check(skewed(spark, 40), 1).values()) == {0}
+    one_key = check(spark.range(0, 200, 1, 2).selectExpr("id", "'k' AS key"), 4)
+    if scheme not in ("key", "pkg", "greedy"):
+        assert set(one_key.values()) == {0, 1, 2, 3}
+
+
+def test_rows_of_a_file_and_of_a_shuffle(spark, tmp_path, static):
+    """The two kinds of input that a real job has; after a shuffle no order is promised, but nothing is lost."""
+    skewed(spark, 500).write.parquet(str(tmp_path / "rows"))
+    read = spark.read.parquet(str(tmp_path / "rows"))
+    shuffled = read.repartition(3)
+    for scheme in TWO:
+        assert places(spread(read, "key", 4, scheme)) == expected(read, "key", scheme, 4)
+        assert set(places(spread(shuffled, "key", 4, scheme))) == set(range(500))
+
+
+def test_a_stream_gets_d_choices(spark, tmp_path):
+    skewed(spark, 400, 2).write.parquet(str(tmp_path / "rows"))
+    stream = spark.readStream.schema("id bigint, key string, value bigint").parquet(str(tmp_path / "rows"))
+    out = spread(stream, "key", 4)
+    assert out.isStreaming
+    assert out.columns == ["id", "key", "value"]
+    seen = []
+    query = (
+        out.withColumn("at", F.spark_partition_id())
+        .writeStream.foreachBatch(lambda batch, _: seen.extend(batch.collect()))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    assert query.exception() is None
+    assert {row.id for row in seen} == set(range(400))
+    assert len(seen) == 400
+    assert {row.at for row in seen} <= {0, 1, 2, 3}
+    assert len({row["at"] for row in seen if row.key == "hot"}) > 2
+
+
+# What the rows look like
+
+
+ODD = [
+    "id",
+    "keyspread_worker",
+    "keyspread_hash",
+    "KeySpread_Bucket",
+    "keyspread_TURN",
+    "keyspread_turn_",
+    "a.b",
+    "with space",
+    "back`tick",
+    "Größe",
+    "key",
+    "1",
+    "select",
+    "a,b",
+    "",
+]
+
+
+@pytest.mark.parametrize("scheme", TWO)
+def test_columns_are_neither_lost_nor_renamed_nor_reordered(spark, static, scheme):
+    rows = spark.range(0, 90, 1, 2).selectExpr(
+        "id", *(f"if(id % {3 + i} = 0, 'x', string(id)) AS `{n.replace('`', '``')}`" for i, n in enumerate(ODD[1:]))
+    )
+    assert rows.columns == ODD
+    before = as_a_bag(rows)
+    for key in ODD[1:]:
+        out = spread(rows, key, 3, scheme)
+        assert out.schema == rows.schema
+        if key in ("keyspread_worker", "a.b", "back`tick", ""):
+            assert as_a_bag(out) == before, key
+            assert places(out) == expected(rows, key, scheme, 3), key
+    watched = spread(rows, ["a.b", "keyspread_worker"], 3, scheme, watch=Watch())
+    assert watched.schema == rows.schema
+    assert as_a_bag(watched) == before
+
+
+@pytest.mark.parametrize("scheme", TWO)
+def test_two_columns_of_one_name_are_both_kept(spark, static, scheme):
+    rows = spark.range(0, 60, 1, 2).selectExpr(
+        "if(id % 2 = 0, 'hot', string(id)) AS key", "id AS twice", "-id AS twice"
+    )
+    out = spread(rows, "key", 3, scheme)
+    assert out.columns == ["key", "twice", "twice"]
+    assert as_a_bag(out) == as_a_bag(rows)
+    with pytest.raises(InputError, match="2 columns are called 'twice'"):
+        spread(rows, "twice", 3, scheme)
+
+
+def test_types_and_values_come_through(typed, static):
+    before = as_a_bag(typed)
+    for scheme in TWO:
+        out = spread(typed, "string", 4, scheme)
+        assert out.schema == typed.schema
+        assert as_a_bag(out) == before
+
+
+# What may stand behind it
+
+
+@pytest.mark.parametrize("scheme", ["shuffle", "d-choices", "planned"])
+def test_filter_join_select_and_limit_behind_it(spark, rows, scheme):
+    where = expected(rows, "key", scheme, WORKERS)
+    out = spread(rows, "key", WORKERS, scheme)
+    assert places(out.where("key = 'hot' AND value < 50")) == {
+        row.id: where[row.id] for row in rows.where("key = 'hot' AND value < 50").collect()
+    }
+    at = out.select("id", F.spark_partition_id().alias("at"))
+    assert {row.id for row in at.where("at = 2").collect()} == {id_ for id_, worker in where.items() if worker == 2}
+    names = spark.createDataFrame([("hot", 1), ("k4", 2)], "key string, rank int")
+    joined = out.join(F.broadcast(names), "key")
+    assert places(joined) == {id_: where[id_] for id_ in places(rows.join(F.broadcast(names), "key"))}
+    assert joined.count() == rows.join(names, "key").count()
+    assert out.join(out.select("id"), "id").count() == 3000
+    assert len(out.limit(17).collect()) == 17
+
+
+@pytest.mark.parametrize("scheme", ["shuffle", "planned"])
+def test_the_workers_column_means_the_same_wherever_it_is_used(rows, scheme):
+    """A filter on it must not be evaluated apart from the column itself: with state that gives other workers."""
+    routed, worker = with_worker(rows, "key", WORKERS, scheme)
+    where = expected(rows, "key", scheme, WORKERS)
+    found = routed.where(F.col(worker).isin(1, 3)).select("id", worker).collect()
+    assert {row.id: row[1] for row in found} == {id_: w for id_, w in where.items() if w in (1, 3)}
+
+
+def test_python_is_asked_once_and_only_online(rows, capsys):
+    for scheme, times in (("d-choices", 1), ("planned", 0)):
+        spread(rows, "key", WORKERS, scheme).where("value < 50").explain()
+        assert capsys.readouterr().out.count("ArrowEvalPython") == times
+
+
+def test_work_per_worker_sees_all_of_a_workers_rows(rows):
+    def count(batches):
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        ids = [id_ for batch in batches for id_ in batch["id"].to_pylist()]
+        where = TaskContext.get().partitionId()
+        yield pa.RecordBatch.from_pydict({"at": pa.array([where], pa.int32()), "ids": pa.array([ids])})
+
+    out = spread(rows, "key", WORKERS, "d-choices").mapInArrow(count, "at int, ids array<bigint>").collect()
+    found = {id_: row["at"] for row in out for id_ in row.ids}
+    assert len(out) == WORKERS
+    assert found == expected(rows, "key", "d-choices", WORKERS)
+
+
+# The session is the user's
+
+
+def test_nothing_is_set_on_the_session(spark, rows):
+    before = dict(spark.conf.getAll)
+    spread(rows, "key", 3).count()
+    spread(rows, "key", 3, "d-choices", watch=Watch()).count()
+    aggregate(rows, "key", {"n": "count(*)"}, 3).count()
+    balance(spread(rows, "key", 3, plan=plan(rows, "key", 3, sample=0.5)), 3)
+    assert dict(spark.conf.getAll) == before
+
+
+def test_the_library_uses_nothing_that_connect_does_not_have():
+    folder = Path(keyspread.spark.__file__).parent
+    for file in folder.glob("*.py"):
+        if file.name not in ("start.py", "java.py"):
+            found = re.search(r"_jvm|sparkContext|SparkContext|\.rdd\b|_jdf|_jc\b", file.read_text())
+            assert found is None, f"{file.name} has {found and found[0]}"
+
+
+# Bad input: one line that names what is wrong, and nothing else on the screen
+
+
+def refused(call, match):
+    with pytest.raises(InputError, match=match) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", TWO)
+def test_a_missing_column_is_named_beside_those_there_are(rows, scheme, capfd):
+    for key in ("nope", ["key", "nope"], "nope.x", "key.x", "no pe`", "", "*", "id.*"):
+        missing = next(name for name in ([key] if isinstance(key, str) else key) if name not in rows.columns)
+        refused(
+            lambda key=key: spread(rows, key, 3, scheme),
+            f"there is no column {re.escape(repr(missing))}; the columns are id, key, value",
+        )
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("key", [[], (), None, 5, [1], ["key", None]])
+def test_a_key_that_is_no_name(rows, key):
+    refused(lambda: spread(rows, key, 3), "key must be the name of a column or a list of names, got")
+
+
+def test_a_column_object_is_no_name(rows):
+    refused(lambda: spread(rows, F.col("key"), 3), "key must be the name of a column or a list of names, got Column")
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("map('a', 1)", "map<string,int>"),
+        ("array(map('a', 1))", "array<map<string,int>>"),
+        ("named_struct('m', map('a', 1))", "struct<m:map<string,int>>"),
+        ("parse_json('{}')", "variant"),
+    ],
+)
+def test_a_type_that_spark_cannot_hash(spark, sql, kind, capfd):
+    rows = spark.range(3).selectExpr("id", f"{sql} AS m")
+    for scheme in TWO:
+        refused(lambda scheme=scheme: spread(rows, "m", 3, scheme), f"column 'm' has type {re.escape(kind)}, and Spark")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("scheme", [*SCHEMES, None])
+def test_workers_below_one(rows, scheme):
+    for workers in (0, -1):
+        refused(lambda w=workers: spread(rows, "key", w, scheme), f"workers must be at least 1, got {workers}")
+    for workers in (1.5, "4", None, True):
+        refused(lambda w=workers: spread(rows, "key", w, scheme), "workers must be a whole number")
+
+
+def test_an_unknown_scheme(rows):
+    for scheme in ("best", "", 3):
+        refused(
+            lambda scheme=scheme: spread(rows, "key", 3, scheme), f"unknown scheme {scheme!r}; known are key .*planned"
+        )
+
+
+@pytest.mark.parametrize("scheme", [*SCHEMES, None])
+def test_an_unknown_option(rows, scheme):
+    refused(lambda: spread(rows, "key", 3, scheme, treshold=0.1), "unknown option 'treshold'; .* takes")
+
+
+@pytest.mark.parametrize("scheme", ONLINE)
+def test_the_source_is_the_partition_and_cannot_be_given(rows, scheme):
+    refused(lambda: spread(rows, "key", 3, scheme, source=1), "unknown option 'source'")
+
+
+def test_greedy_without_choices(rows):
+    refused(lambda: spread(rows, "key", 3, "greedy"), "'greedy' needs choices")
+
+
+@pytest.mark.parametrize("option", ["threshold", "seed", "tolerance", "capacity", "half_life"])
+def test_wrong_values_fail_before_anything_runs(rows, option):
+    refused(lambda: spread(rows, "key", 3, "d-choices", **{option: "much"}), option)
+
+
+def test_the_plan_that_is_passed_must_be_a_plan_for_as_many_workers(rows):
+    made = ks.plan(ks.hash_keys(["a"]), workers=4)
+    refused(lambda: spread(rows, "key", 3, plan=made), "the plan is for 4 workers, asked are 3")
+    refused(
+        lambda: spread(rows, "key", 4, plan=made, threshold=0.1), "plan= is given, so 'threshold' has nothing to do"
+    )
+    for wrong in ("{}", made.to_json(), 3):
+        refused(lambda wrong=wrong: spread(rows, "key", 4, plan=wrong), "plan must be a keyspread.Plan, got")
+        refused(lambda wrong=wrong: spread(rows, "key", 4, previous=wrong), "previous must be a keyspread.Plan, got")
+
+
+def test_the_skewed_rows_are_what_they_say(rows):
+    assert "hot" in HOT
+    assert rows.where("key = 'hot'").count() > 1100
+    assert rows.where("key IS NULL").count() == 31

