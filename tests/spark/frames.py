@@ -26,27 +26,33 @@ def places(df):
     return {id_: place for place, id_ in found}
 
 
-def sent(df, key, route):
-    """Give the worker of every row, id -> worker, as `route(partition, hashes)` gives it for each input partition."""
+def hashes(df, key):
+    """Give (partition, id, hash) of every row, in the order of each partition."""
     from pyspark.sql import functions as F
 
     from keyspread.spark.keys import key_columns, key_hash
 
-    found = df.select(F.spark_partition_id(), key_hash(df, key_columns(df, key)), "id").collect()
+    return df.select(F.spark_partition_id(), "id", key_hash(df, key_columns(df, key))).collect()
+
+
+def sent(rows, route):
+    """Give the worker of every row, id -> worker, as `route(partition, hashes)` gives it for each input partition."""
     workers = {}
-    for partition in sorted({row[0] for row in found}):
-        ids = [row[2] for row in found if row[0] == partition]
-        hashes = np.array([row[1] for row in found if row[0] == partition], np.int64)
-        workers |= dict(zip(ids, route(partition, hashes).tolist(), strict=True))
+    for partition in sorted({row[0] for row in rows}):
+        own = [row for row in rows if row[0] == partition]
+        routed = route(partition, np.array([hash_ for _, _, hash_ in own], np.int64))
+        workers |= {id_: int(worker) for (_, id_, _), worker in zip(own, routed, strict=True)}
     return workers
 
 
-def sent_online(df, key, scheme, workers, **options):
-    return sent(df, key, lambda p, hashes: ks.Sender(scheme, workers, source=p, **options).route(hashes))
+def sent_online(rows, scheme, workers, **options):
+    """Give the worker of every row as the Sender of its partition routes it."""
+    return sent(rows, lambda partition, own: ks.Sender(scheme, workers, source=partition, **options).route(own))
 
 
-def sent_by(plan, df, key):
-    return sent(df, key, lambda partition, hashes: plan.route(hashes, start=partition << 33))
+def sent_by(plan, rows):
+    """Give the worker of every row as a plan routes it: positions are Spark's monotonically_increasing_id."""
+    return sent(rows, lambda partition, own: plan.route(own, start=partition << 33))
 
 
 def as_a_bag(df):

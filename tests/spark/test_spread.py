@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from frames import HOT, ONLINE, as_a_bag, places, sent, sent_by, sent_online, skewed
+import numpy as np
+from frames import ONLINE, as_a_bag, hashes, places, sent_by, sent_online, skewed
 from pyspark.sql import functions as F
 
 import keyspread as ks
@@ -46,10 +47,13 @@ def static(spark):
     spark.conf.set("spark.sql.adaptive.enabled", before)
 
 
-def expected(df, key, scheme, workers, **options):
+def both(df, key, scheme, workers, **options):
+    """Give where `spread` puts the rows, and where they would be in-process."""
+    rows = hashes(df, key)
     if scheme == "planned":
-        return sent_by(plan(df, key, workers), df, key)
-    return sent_online(df, key, scheme, workers, **options)
+        made = ks.plan(np.array([hash_ for _, _, hash_ in rows], np.int64), workers)
+        return places(spread(df, key, workers, plan=made)), sent_by(made, rows)
+    return places(spread(df, key, workers, scheme, **options)), sent_online(rows, scheme, workers, **options)
 
 
 # Where the rows go
@@ -57,9 +61,9 @@ def expected(df, key, scheme, workers, **options):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_partition_w_has_the_rows_that_the_sender_gives_to_worker_w(rows, adaptive, scheme):
-    out = spread(rows, "key", WORKERS, scheme, **SCHEMES[scheme])
-    assert out.rdd.getNumPartitions() == WORKERS
-    assert places(out) == expected(rows, "key", scheme, WORKERS, **SCHEMES[scheme])
+    found, expected = both(rows, "key", scheme, WORKERS, **SCHEMES[scheme])
+    assert found == expected
+    assert set(found.values()) == set(range(WORKERS))
 
 
 @pytest.mark.parametrize("alias", ["KG", "sg", "Pkg", "rr", "WC", "dc", "PLANNED"])
@@ -70,14 +74,16 @@ def test_aliases_in_any_case(rows, alias):
 def test_the_default_is_planned(rows, static):
     made = plan(rows, "key", WORKERS)
     assert made.head
-    assert places(spread(rows, "key", WORKERS)) == sent_by(made, rows, "key")
+    out = spread(rows, "key", WORKERS)
+    assert out.rdd.getNumPartitions() == WORKERS
+    assert places(out) == sent_by(made, hashes(rows, "key"))
 
 
 def test_options_reach_the_sender(rows, static):
     options = {"seed": 7, "threshold": 0.1, "capacity": 40, "tolerance": 0.01, "half_life": 300}
     out = places(spread(rows, "key", WORKERS, "d-choices", **options))
-    assert out == sent_online(rows, "key", "d-choices", WORKERS, **options)
-    assert out != sent_online(rows, "key", "d-choices", WORKERS)
+    assert out == sent_online(hashes(rows, "key"), "d-choices", WORKERS, **options)
+    assert out != sent_online(hashes(rows, "key"), "d-choices", WORKERS)
 
 
 def test_the_senders_state_lives_across_arrow_batches(spark, rows, static):
@@ -87,7 +93,7 @@ def test_the_senders_state_lives_across_arrow_batches(spark, rows, static):
         out = places(spread(rows, "key", WORKERS, "w-choices"))
     finally:
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before)
-    assert out == sent_online(rows, "key", "w-choices", WORKERS)
+    assert out == sent_online(hashes(rows, "key"), "w-choices", WORKERS)
 
 
 @pytest.mark.parametrize("scheme", TWO)
@@ -97,11 +103,12 @@ def test_several_key_columns_and_fields_of_structs(spark, static, scheme):
         "if(id % 3 = 0, 'a', string(id)) AS a",
         "if(id % 5 = 0, null, id % 7) AS b",
         "named_struct('x', id % 4, 'y', named_struct('z.z', if(id % 2 = 0, 'hot', string(id)))) AS s",
+        "map('hot', id % 9) AS m",
     )
-    for key in (["a", "b"], "s", "s.x", ["s.y", "a"], "s.y.`z.z`", ("b",), "A"):
-        assert places(spread(rows, key, 3, scheme)) == expected(rows, key, scheme, 3), key
-    first, second = F.xxhash64("a", "b"), F.xxhash64("b", "a")
-    assert [r[0] for r in rows.select(first == second).distinct().collect()] != [True]  # their order matters
+    for key in (["a", "b"], "s.x", ["s.y", "A"], ("s.y.`z.z`",), "m.hot"):
+        found, expected = both(rows, key, scheme, 3)
+        assert found == expected, key
+    assert hashes(rows, ["a", "b"]) != hashes(rows, ["b", "a"])
 
 
 UTC = datetime.UTC
@@ -132,15 +139,15 @@ def typed(spark):
     """A column of every type that Spark can hash, three hundred rows, in an order of its own for each."""
     columns = list(KEYS)
     values = [(i, *(KEYS[kind][(i * (1 + j)) % len(KEYS[kind])] for j, kind in enumerate(columns))) for i in range(300)]
-    return spark.createDataFrame(values, ", ".join(["id bigint", *(f"`{kind}` {kind}" for kind in columns)])).coalesce(
-        2
-    )
+    schema = ", ".join(["id bigint", *(f"`{kind}` {kind}" for kind in columns)])
+    return spark.createDataFrame(values, schema).coalesce(2).cache()
 
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_every_type_that_spark_can_hash(typed, static, kind):
     for scheme in TWO:
-        assert places(spread(typed, kind, 3, scheme)) == expected(typed, kind, scheme, 3), scheme
+        found, expected = both(typed, kind, scheme, 3)
+        assert found == expected, scheme
 
 
 def test_equal_keys_have_equal_workers(spark, typed, static):
@@ -154,13 +161,9 @@ def test_equal_keys_have_equal_workers(spark, typed, static):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_null_keys_only(spark, static, scheme):
     rows = spark.range(0, 50, 1, 2).selectExpr("id", "cast(null AS string) AS key")
-    assert places(spread(rows, "key", 3, scheme, **SCHEMES[scheme])) == sent(
-        rows,
-        "key",
-        (lambda p, h: plan(rows, "key", 3).route(h, start=p << 33))
-        if scheme == "planned"
-        else lambda p, h: ks.Sender(scheme, 3, source=p, **SCHEMES[scheme]).route(h),
-    )
+    found, expected = both(rows, "key", scheme, 3, **SCHEMES[scheme])
+    assert found == expected
+    assert len(found) == 50
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -168,10 +171,8 @@ def test_small_and_degenerate(spark, static, scheme):
     options = SCHEMES[scheme]
 
     def check(rows, workers):
-        out = spread(rows, "key", workers, scheme, **options)
-        found = places(out)
-        assert out.rdd.getNumPartitions() == workers
-        assert found == expected(rows, "key", scheme, workers, **options)
+        found, expected = both(rows, "key", scheme, workers, **options)
+        assert found == expected
         return found
 
     assert check(skewed(spark, 0), 4) == {}
@@ -179,8 +180,16 @@ def test_small_and_degenerate(spark, static, scheme):
     assert len(check(skewed(spark, 3, 2), 7)) == 3  # more workers than rows
     assert set(check(skewed(spark, 40), 1).values()) == {0}
     one_key = check(spark.range(0, 200, 1, 2).selectExpr("id", "'k' AS key"), 4)
-    if scheme not in ("key", "pkg", "greedy"):
+    if scheme not in ("key", "partial-key", "greedy"):
         assert set(one_key.values()) == {0, 1, 2, 3}
+
+
+def test_small_and_degenerate_planned_by_spark(spark, static):
+    for rows, workers in ((0, 4), (1, 4), (3, 7), (40, 1)):
+        df = skewed(spark, rows)
+        out = spread(df, "key", workers)
+        assert out.rdd.getNumPartitions() == workers
+        assert places(out) == sent_by(plan(df, "key", workers), hashes(df, "key"))
 
 
 def test_rows_of_a_file_and_of_a_shuffle(spark, tmp_path, static):
@@ -189,7 +198,8 @@ def test_rows_of_a_file_and_of_a_shuffle(spark, tmp_path, static):
     read = spark.read.parquet(str(tmp_path / "rows"))
     shuffled = read.repartition(3)
     for scheme in TWO:
-        assert places(spread(read, "key", 4, scheme)) == expected(read, "key", scheme, 4)
+        found, expected = both(read, "key", scheme, 4)
+        assert found == expected
         assert set(places(spread(shuffled, "key", 4, scheme))) == set(range(500))
 
 
@@ -243,22 +253,18 @@ def test_columns_are_neither_lost_nor_renamed_nor_reordered(spark, static, schem
     )
     assert rows.columns == ODD
     before = as_a_bag(rows)
-    for key in ODD[1:]:
-        out = spread(rows, key, 3, scheme)
-        assert out.schema == rows.schema
-        if key in ("keyspread_worker", "a.b", "back`tick", ""):
-            assert as_a_bag(out) == before, key
-            assert places(out) == expected(rows, key, scheme, 3), key
-    watched = spread(rows, ["a.b", "keyspread_worker"], 3, scheme, watch=Watch())
-    assert watched.schema == rows.schema
-    assert as_a_bag(watched) == before
+    for key in ("keyspread_worker", "a.b", "BACK`tick", "", "1"):
+        found, expected = both(rows, key, scheme, 3)
+        assert found == expected, key
+    out = spread(rows, ODD[1:], 3, scheme, watch=Watch())
+    assert out.schema == rows.schema
+    assert as_a_bag(out) == before
 
 
 @pytest.mark.parametrize("scheme", TWO)
 def test_two_columns_of_one_name_are_both_kept(spark, static, scheme):
-    rows = spark.range(0, 60, 1, 2).selectExpr(
-        "if(id % 2 = 0, 'hot', string(id)) AS key", "id AS twice", "-id AS twice"
-    )
+    hot = "if(id % 2 = 0, 'hot', string(id)) AS key"
+    rows = spark.range(0, 60, 1, 2).selectExpr(hot, "id AS twice", "-id AS twice")
     out = spread(rows, "key", 3, scheme)
     assert out.columns == ["key", "twice", "twice"]
     assert as_a_bag(out) == as_a_bag(rows)
@@ -279,7 +285,8 @@ def test_types_and_values_come_through(typed, static):
 
 @pytest.mark.parametrize("scheme", ["shuffle", "d-choices", "planned"])
 def test_filter_join_select_and_limit_behind_it(spark, rows, scheme):
-    where = expected(rows, "key", scheme, WORKERS)
+    made = plan(rows, "key", WORKERS)
+    where = sent_by(made, hashes(rows, "key")) if scheme == "planned" else both(rows, "key", scheme, WORKERS)[1]
     out = spread(rows, "key", WORKERS, scheme)
     assert places(out.where("key = 'hot' AND value < 50")) == {
         row.id: where[row.id] for row in rows.where("key = 'hot' AND value < 50").collect()
@@ -298,7 +305,7 @@ def test_filter_join_select_and_limit_behind_it(spark, rows, scheme):
 def test_the_workers_column_means_the_same_wherever_it_is_used(rows, scheme):
     """A filter on it must not be evaluated apart from the column itself: with state that gives other workers."""
     routed, worker = with_worker(rows, "key", WORKERS, scheme)
-    where = expected(rows, "key", scheme, WORKERS)
+    where = places(spread(rows, "key", WORKERS, scheme))
     found = routed.where(F.col(worker).isin(1, 3)).select("id", worker).collect()
     assert {row.id: row[1] for row in found} == {id_: w for id_, w in where.items() if w in (1, 3)}
 
@@ -321,7 +328,7 @@ def test_work_per_worker_sees_all_of_a_workers_rows(rows):
     out = spread(rows, "key", WORKERS, "d-choices").mapInArrow(count, "at int, ids array<bigint>").collect()
     found = {id_: row["at"] for row in out for id_ in row.ids}
     assert len(out) == WORKERS
-    assert found == expected(rows, "key", "d-choices", WORKERS)
+    assert found == both(rows, "key", "d-choices", WORKERS)[1]
 
 
 # The session is the user's
@@ -435,6 +442,5 @@ def test_the_plan_that_is_passed_must_be_a_plan_for_as_many_workers(rows):
 
 
 def test_the_skewed_rows_are_what_they_say(rows):
-    assert "hot" in HOT
     assert rows.where("key = 'hot'").count() > 1100
     assert rows.where("key IS NULL").count() == 31

@@ -9,7 +9,6 @@ from rich.text import Text
 from keyspread.cli import screen
 
 if TYPE_CHECKING:
-    from keyspread.spark.compare import Outcome
     from keyspread.spark.job import JobResult
 
 _SPOKEN = {"key": "key grouping", "partial-key": "partial key grouping", "shuffle": "shuffling"}
@@ -23,11 +22,14 @@ def show(result: "JobResult", written: Mapping[str, str | None]) -> None:
     chosen = result.outcomes[0]
     usual = next((one for one in result.outcomes if one.scheme == "key"), chosen)
     out.print()
-    out.print(_headline(result))
+    for line in _headline(result):
+        out.print(line)
     out.print()
     out.print(_schemes(result))
     out.print()
-    bars = {spoken(one.scheme): (one.head_loads, one.loads - one.head_loads) for one in (chosen, usual)}
+    bars = {
+        spoken(one.scheme): (one.head_loads.tolist(), (one.loads - one.head_loads).tolist()) for one in (chosen, usual)
+    }
     out.print(screen.bar_legend(out))
     out.print(screen.bars_side_by_side(bars, out))
     if result.hottest:
@@ -37,6 +39,8 @@ def show(result: "JobResult", written: Mapping[str, str | None]) -> None:
     out.print(Text(verdict(result), "bold"))
     for line in _written(result, written):
         out.print(line, soft_wrap=True)
+    took = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items())
+    out.print(Text(took, screen.QUIET_STYLE))
     out.print()
 
 
@@ -49,6 +53,8 @@ def verdict(result: "JobResult") -> str:
     """Say in a line what the scheme was worth here, also if that is nothing."""
     chosen = result.outcomes[0]
     usual = next(one for one in result.outcomes if one.scheme == "key")
+    if result.workers == 1:
+        return "One worker has it all: nothing to spread."
     if chosen is usual:
         if chosen.busiest < 1.1:
             return "Key grouping is even here: no scheme has much to gain."
@@ -59,14 +65,13 @@ def verdict(result: "JobResult") -> str:
     return f"Key grouping would have kept one worker busy {ratio:.1f} × as long."
 
 
-def _headline(result: "JobResult") -> Text:
-    malformed = result.malformed.count
-    return Text.assemble(
-        (result.scheme, "bold"),
-        f", {_many(result.workers, 'worker')}: {_many(result.rows, 'row')} with {_many(result.keys, 'key')}",
-        f", {_many(malformed, 'malformed line')} left out" if malformed else "",
-        f"; {result.source.title}",
-    )
+def _headline(result: "JobResult") -> list[Text]:
+    hot = f"{result.hot_keys:,} hot (a share of {result.threshold:.3g} or more)"
+    counted = f"{_many(result.rows, 'row')}, {_many(result.keys, 'key')}, {hot}"
+    return [
+        Text.assemble((result.scheme, "bold"), f", {_many(result.workers, 'worker')}: {result.source.title}"),
+        Text(counted, screen.QUIET_STYLE),
+    ]
 
 
 def _schemes(result: "JobResult") -> Table:
@@ -92,8 +97,7 @@ def _hottest(result: "JobResult") -> Table:
     table.add_column("hottest keys", min_width=22, max_width=30, no_wrap=True, overflow="ellipsis")
     for title in ("rows", "share", "workers"):
         table.add_column(title, justify="right", no_wrap=True)
-    # A count says what `rows` says already.
-    names = [name for name in result.hottest[0].values if name.rstrip("_") != "count"][:_MOST_VALUES]
+    names = [name for name, call in result.aggregates.items() if call != "count(*)"][:_MOST_VALUES]  # that is in `rows`
     for name in names:
         table.add_column(Text(name), justify="right", no_wrap=True, overflow="ellipsis")
     for hot in result.hottest:

@@ -1,12 +1,14 @@
-"""Standard error while Spark runs: held back, so that a failure is one line and a good run says nothing.
+"""Standard error and Ctrl-C while Spark runs: a failure is one line, a good run says nothing, and Spark is stopped.
 
 It is the descriptor that is held, not `sys.stderr`: the JVM and its Python workers write there as well.
 """
 
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, TextIO
 
@@ -55,3 +57,54 @@ def held(active: bool = True) -> Iterator[Held]:
                 os.dup2(real, 2)
     finally:
         terminal.close()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block; the second one does not wait."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting = False
+
+    def wait(*_: object) -> None:
+        nonlocal waiting
+        if waiting:
+            raise KeyboardInterrupt
+        waiting = True
+
+    before = signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)  # not the one that Spark put there, see below
+    if waiting:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def stopped_by_ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
+    """Let Ctrl-C call `stop` and come out of the block as KeyboardInterrupt, whatever else it causes there.
+
+    Spark's own handler cancels the jobs it knows of; one that is just being submitted would run to its end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    stopping: list[threading.Thread] = []
+
+    def interrupt(*_: object) -> None:
+        stopping.append(threading.Thread(target=stop, daemon=True))
+        stopping[-1].start()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except BaseException:
+        if stopping:
+            stopping[0].join()
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from keyspread.spark.sources import Files
 
 _ZIPF = "zipf"
-_SHUFFLE_PARTITIONS = 16
-"""Of a local Spark: its own 200 are for a cluster."""
+_LOCAL = {
+    "spark.sql.shuffle.partitions": 16,  # Spark's own 200 are for a cluster
+    "spark.python.daemon.module": "keyspread.spark.daemon",
+}
 
 
 def _source(help: str, **more: Any) -> Any:
@@ -168,7 +170,7 @@ def run(
                 sinks.write_text(result.plan.to_json(), plan_out)
     if result.malformed.count:
         screen.note(f"{source}: left out {result.malformed}")
-    written = {"out": target and target.path, "plan_out": plan_out}
+    written = {"out": None if target is None else target.path, "plan_out": plan_out}
     if as_json:
         print(json.dumps({**result.to_dict(), **written}, default=str, ensure_ascii=False))
     else:
@@ -250,6 +252,7 @@ def _spark(master: str | None, held: "Held", verbose: bool) -> Iterator["SparkSe
     """Give the session of this process if there is one, else a new one that ends with the block."""
     from pyspark.sql import SparkSession
 
+    from keyspread.cli import quiet
     from keyspread.spark.masters import check_answers, is_local
 
     running = SparkSession.getActiveSession()
@@ -258,26 +261,29 @@ def _spark(master: str | None, held: "Held", verbose: bool) -> Iterator["SparkSe
         return
     spark = _start(master, held, verbose)
     try:
-        if not is_local(master):
-            with _told(verbose):
-                check_answers(spark, str(master))
-        yield spark
+        with quiet.stopped_by_ctrl_c(spark.stop):
+            if not is_local(master):
+                with _told(verbose):
+                    check_answers(spark, str(master))
+            yield spark
     finally:
         spark.stop()
 
 
 def _start(master: str | None, held: "Held", verbose: bool) -> "SparkSession":
+    from keyspread.cli import quiet
     from keyspread.spark import session
     from keyspread.spark.masters import is_local
     from keyspread.spark.trouble import SparkError, why
 
     config: dict[str, Any] = {} if verbose else {"spark.log.level": "OFF"}
     if is_local(master):
-        config["spark.sql.shuffle.partitions"] = _SHUFFLE_PARTITIONS
+        config |= _LOCAL
     try:
-        if master is not None and master.startswith("sc://"):
-            return session(remote=master)
-        return session(master=master, **config)
+        with quiet.uninterrupted():  # a JVM whose launch is cut short would be left behind, alive
+            if master is not None and master.startswith("sc://"):
+                return session(remote=master)
+            return session(master=master, **config)
     except KeyspreadError:
         raise
     except Exception as problem:  # py4j, PySpark and the JVM each have their own

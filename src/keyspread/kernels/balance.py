@@ -80,8 +80,11 @@ def regroup(balance: Any) -> None:
         scalars[PATIENCE] = min(2 * scalars[PATIENCE] + loads.size // 16 + 1, loads.size * levels.shape[0])
     scalars[BASE] = base
     scalars[ABOVE] = 0
-    levels[:] = _NONE
-    digests[:] = _NONE
+    for level in range(levels.shape[0]):  # loops, because a slice takes Numba half a second to compile
+        for word in range(levels.shape[1]):
+            levels[level, word] = _NONE
+        for word in range(digests.shape[1]):
+            digests[level, word] = _NONE
     for worker in range(loads.size):
         if loads[worker] < base + levels.shape[0]:
             _flip(levels, digests, loads[worker], worker)

@@ -13,7 +13,7 @@ from keyspread.kernels.compiled import entry, part
 from keyspread.kernels.machine import prefetch
 from keyspread.kernels.mixing import candidate
 
-_ONE = np.uint64(1)
+_ONE, _NONE = np.uint64(1), np.uint64(0)
 EVERYONE = 0  # the row of candidates that holds all workers
 
 
@@ -83,13 +83,15 @@ def _row(candidates: Any, counter: Any, key: Any, identity: Any, loads: Any, cho
     if row >= 0 and candidates.owner[row] == key:
         return row
     if candidates.used[0] == candidates.least.size:  # full: forget all of them
-        candidates.row_of[:] = -1
+        for known in range(candidates.row_of.size):
+            candidates.row_of[known] = -1
         candidates.used[0] = 1
     row = np.int32(candidates.used[0])
     candidates.used[0] += 1
     candidates.row_of[counter] = row
     candidates.owner[row] = key
-    candidates.rows[row] = 0
+    for word in range(candidates.rows.shape[1]):
+        candidates.rows[row, word] = _NONE
     least = loads[candidate(key, identity.keys, 0, loads.size)]
     for number in range(choices):
         worker = candidate(key, identity.keys, number, loads.size)

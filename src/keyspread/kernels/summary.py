@@ -104,7 +104,8 @@ def _deal(summary: Any) -> None:
     least = summary.counts[0]
     for counter in range(size):
         least = min(least, summary.counts[counter])
-    summary.ring[:] = _EMPTY
+    for level in range(summary.ring.size):  # a loop, because a slice takes Numba half a second to compile
+        summary.ring[level] = _EMPTY
     summary.scalars[LEVEL] = least
     summary.scalars[END] = least + summary.ring.size
     for counter in range(size):
@@ -199,7 +200,8 @@ def look_up(summary: Any, key: Any) -> Any:
 @entry
 def refill(summary: Any, keys: Any, counts: Any, errors: Any) -> None:
     """Replace all counters by the given ones; the total stays as it is."""
-    summary.table[:] = _EMPTY
+    for at in range(summary.table.size):
+        summary.table[at] = _EMPTY
     summary.scalars[QUEUED] = 0
     summary.scalars[SIZE] = keys.size
     for counter in range(keys.size):

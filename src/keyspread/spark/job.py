@@ -28,6 +28,7 @@ from keyspread.spark.sources import Malformed, Source
 from keyspread.spark.watch import Watch
 
 _ROWS = "keyspread_rows"  # of a key, in the merged result
+_FOR_PLANNED = {"previous", "sample", "buckets"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class JobResult:
     scheme: str
     workers: int
     threshold: float
+    aggregates: dict[str, str]
     rows: int
     keys: int
     hot_keys: int
@@ -73,6 +75,7 @@ class JobResult:
             "scheme": self.scheme,
             "workers": self.workers,
             "threshold": self.threshold,
+            "aggregates": self.aggregates,
             "rows": self.rows,
             "keys": self.keys,
             "hot_keys": self.hot_keys,
@@ -185,6 +188,7 @@ def run_job(
         scheme=name,
         workers=workers,
         threshold=threshold,
+        aggregates=wanted,
         rows=int(total),
         keys=int(keys),
         hot_keys=len(hot),
@@ -230,21 +234,20 @@ class _Clock:
 
 def check_options(scheme: str, workers: int, plan: Plan | None, options: Mapping[str, Any]) -> tuple[str, float]:
     """Give the scheme's name and from which share a key is hot; refuse options that do not go together."""
+    workers = checks.whole_number("workers", workers)
     if isinstance(scheme, str) and scheme.lower() == PLANNED:
-        known = {"previous", "threshold", "buckets", "sample"}
         if plan is not None and plan.workers != workers:
             raise InputError(
                 f"the plan is for {plan.workers} workers, asked are {workers}: plan anew, or ask for those"
             )
         if plan is not None and options:
             raise InputError(f"a plan is given, so {min(options)!r} has nothing to do: leave one of them out")
-        if options.keys() - known:
-            wrong = min(options.keys() - known)
-            raise InputError(f"{wrong!r} is for schemes such as d-choices; planned takes {', '.join(sorted(known))}")
+        for wrong in sorted(options.keys() - _FOR_PLANNED - {"threshold"}):
+            raise InputError(f"{wrong!r} is for schemes such as d-choices; planned takes threshold, sample, previous")
         threshold = options.get("threshold")
         return PLANNED, default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
     found = find_scheme(scheme)
-    for wrong in (*(["plan"] if plan is not None else []), *sorted({"previous", "sample", "buckets"} & options.keys())):
+    for wrong in (*(["plan"] if plan is not None else []), *sorted(_FOR_PLANNED & options.keys())):
         raise InputError(f"{wrong!r} is for scheme planned only, got scheme {found.name}")
     return found.name, Settings.of(found, workers, **options).threshold
 

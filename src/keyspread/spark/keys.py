@@ -1,38 +1,78 @@
 """The key of a DataFrame: which columns, whether Spark can hash them, and its 64 bits."""
 
+import re
 from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from keyspread.errors import InputError
 
 Key = str | Sequence[str]
 
+_STEP = r"`(?:[^`]|``)+`|[^.`*]+"  # of the way to a field: a name as such, or in backticks with anything in it
+
 
 def key_columns(df: DataFrame, key: Key) -> list[str]:
     """Give the names of the key's columns, after a check that they are there and can be hashed."""
-    names = [key] if isinstance(key, str) else list(key)
+    names = [key] if isinstance(key, str) else list(key) if isinstance(key, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError(f"key must be the name of a column or a list of names, got {key!r}")
     for name in names:
-        try:
-            kind = df.select(column(df, name)).schema[0].dataType
-        except AnalysisException:
-            raise InputError(f"there is no column {name!r}; the columns are {', '.join(df.columns)}") from None
-        if _has_map(kind):
+        kind = _type_of(df, name)
+        if _has(MapType, kind):
             raise InputError(
                 f"column {name!r} has type {kind.simpleString()}, and Spark cannot hash maps; "
                 "use to_json, map_entries or a field of it as key"
             )
+        if _has(VariantType, kind):
+            raise InputError(
+                f"column {name!r} has type {kind.simpleString()}, and Spark cannot hash variants; "
+                "use to_json or variant_get as key"
+            )
     return names
+
+
+def _type_of(df: DataFrame, name: str) -> DataType:
+    missing = InputError(f"there is no column {name!r}; the columns are {', '.join(df.columns)}")
+    if df.columns.count(name) > 1:
+        raise InputError(f"{df.columns.count(name)} columns are called {name!r}; rename them")
+    # Looked for here first: asked for what is not there, Spark prints its own account of it beside ours.
+    if not _is_column(df, name) and not _is_field(df.schema, name):
+        raise missing
+    try:
+        return df.select(column(df, name)).schema[0].dataType
+    except AnalysisException:
+        raise missing from None
+
+
+def _is_column(df: DataFrame, name: str) -> bool:
+    return name.lower() in {column.lower() for column in df.columns}
+
+
+def _is_field(kind: DataType, path: str) -> bool:
+    if not re.fullmatch(rf"(?:{_STEP})(?:\.(?:{_STEP}))*", path):
+        return False
+    for step in re.findall(_STEP, path):
+        while isinstance(kind, ArrayType):  # Spark takes the field of each element
+            kind = kind.elementType
+        if isinstance(kind, MapType):
+            kind = kind.valueType
+            continue
+        wanted = step[1:-1].replace("``", "`") if step.startswith("`") else step
+        fields = kind.fields if isinstance(kind, StructType) else []
+        found = [field for field in fields if field.name.lower() == wanted.lower()]
+        if not found:
+            return False
+        kind = found[0].dataType
+    return True
 
 
 def column(df: DataFrame, name: str) -> Column:
     """Give the column of this name, dots in it or not; a dotted name that is no column is a field of a struct."""
-    return F.col(quoted(name) if name in df.columns else name)
+    return F.col(quoted(name) if _is_column(df, name) else name)
 
 
 def key_hash(df: DataFrame, names: Sequence[str]) -> Column:
@@ -54,9 +94,9 @@ def free_name(df: DataFrame, wanted: str) -> str:
     return name
 
 
-def _has_map(kind: DataType) -> bool:
-    if isinstance(kind, MapType):
+def _has(what: type[DataType], kind: DataType) -> bool:
+    if isinstance(kind, what):
         return True
     if isinstance(kind, ArrayType):
-        return _has_map(kind.elementType)
-    return isinstance(kind, StructType) and any(_has_map(field.dataType) for field in kind.fields)
+        return _has(what, kind.elementType)
+    return isinstance(kind, StructType) and any(_has(what, field.dataType) for field in kind.fields)

@@ -6,16 +6,18 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DecimalType, StructType
+from pyspark.sql.types import DataType, DecimalType
 
 from keyspread.errors import InputError
 from keyspread.operators import Operator
 from keyspread.spark.keys import Key, column, key_columns, quoted
 from keyspread.spark.operate import run_operator
-from keyspread.spark.parts import EXACT_AVERAGE, RULES, Aggregate, parse
+from keyspread.spark.parts import RULES, Aggregate, exact_average, parse
 from keyspread.spark.route import with_worker
 
 Aggregates = Mapping[str, Any] | Operator[Any]
+
+_SHORT = {"mean": "avg", "average": "avg", "std": "stddev", "size": "count"}  # as DataFrame.agg reads {"amount": …}
 
 
 def aggregate(
@@ -38,16 +40,18 @@ def aggregate(
         return run_operator(routed.repartitionById(workers, worker).drop(worker), names, aggregates)
     wanted = _parsed(aggregates)
     grouped = df.groupBy(*(column(df, name) for name in names))
-    plain = grouped.agg(*(F.expr(one.plain).alias(one.name) for one in wanted)).schema  # only looked at, never run
-    wanted = [_for_type(one, plain) for one in wanted]
+    plain = grouped.agg(*(_plain(one) for one in wanted)).schema.fields  # only looked at, never run
+    keys, results = plain[: len(names)], plain[len(names) :]
+    wanted = [_for_type(one, field.dataType) for one, field in zip(wanted, results, strict=True)]
     routed, worker = with_worker(df, key, workers, scheme, **options)
     moved = routed.repartitionById(workers, worker)
-    # Grouped by the worker too, Spark sees that the rows already lie right: no further exchange.
-    parts = moved.groupBy(worker, *(column(df, name) for name in names)).agg(
+    # Our own names from here on: of the user's, two may be the same. Grouped by the worker too, Spark sees that
+    # the rows already lie right: no further exchange.
+    own = [f"keyspread_key_{i}" for i in range(len(names))]
+    parts = moved.groupBy(worker, *(column(df, name).alias(key) for name, key in zip(names, own, strict=True))).agg(
         *(part.alias(f"keyspread_part_{i}_{j}") for i, one in enumerate(wanted) for j, part in enumerate(_parts(one)))
     )
-    keys = [quoted(field.name) for field in plain.fields[: len(names)]]
-    merged = parts.groupBy(*keys).agg(
+    merged = parts.groupBy(*own).agg(
         *(
             part.alias(f"keyspread_merged_{i}_{j}")
             for i, one in enumerate(wanted)
@@ -55,10 +59,10 @@ def aggregate(
         )
     )
     return merged.select(
-        *keys,
+        *(F.col(key).alias(field.name) for key, field in zip(own, keys, strict=True)),
         *(
-            _finished(one, f"keyspread_merged_{i}").cast(plain[one.name].dataType).alias(one.name)
-            for i, one in enumerate(wanted)
+            _finished(one, f"keyspread_merged_{i}").cast(field.dataType).alias(field.name)
+            for i, (one, field) in enumerate(zip(wanted, results, strict=True))
         ),
     )
 
@@ -75,14 +79,19 @@ def _parsed(aggregates: Mapping[str, Any]) -> list[Aggregate]:
         if "(" in what:
             found.append(parse(name, what))
         else:  # Spark's own way: {"amount": "sum"}
-            argument = name if name == "*" else quoted(name)
-            found.append(parse(f"{what}({'1' if name == '*' else name})", f"{what}({argument})"))
+            function = _SHORT.get(what.strip().lower(), what)
+            found.append(replace(parse(name, f"{function}({'1' if name == '*' else quoted(name)})"), name=None))
     return found
 
 
-def _for_type(one: Aggregate, plain: StructType) -> Aggregate:
-    exact = one.rule is RULES["avg"] and isinstance(plain[one.name].dataType, DecimalType)
-    return replace(one, rule=EXACT_AVERAGE) if exact else one
+def _plain(one: Aggregate) -> Column:
+    return F.expr(one.plain) if one.name is None else F.expr(one.plain).alias(one.name)
+
+
+def _for_type(one: Aggregate, kind: DataType) -> Aggregate:
+    if one.rule is RULES["avg"] and isinstance(kind, DecimalType):
+        return replace(one, rule=exact_average(kind.precision, kind.scale))
+    return one
 
 
 def _parts(one: Aggregate) -> list[Column]:

@@ -8,6 +8,7 @@ from pyspark import TaskContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from keyspread.errors import InputError
 from keyspread.schemes import find_scheme
 from keyspread.sender import Sender
 from keyspread.settings import Settings
@@ -18,6 +19,8 @@ def online_worker(key_hash: Column, scheme: str, workers: int, **options: Any) -
 
     A task that is run again starts from the same point and sees the same rows, so it gives the same workers.
     """
+    if "source" in options:
+        raise InputError("unknown option 'source'; on Spark every input partition is a source, numbered as it is")
     Settings.of(find_scheme(scheme), workers, **options)  # wrong options fail here, not in a task
     router: Any = F.arrow_udf(_router(scheme, workers, options), "int")  # type: ignore[attr-defined]
     # Without this the optimizer may evaluate the function twice, and the second time its state is not the same.

@@ -18,6 +18,7 @@ class Rule:
     parts: tuple[str, ...]
     merged: tuple[str, ...]
     finished: str = "{m0}"
+    takes: range = range(1, 2)  # how many arguments; what else Spark accepts would be ignored, so it is refused
 
 
 def _same(name: str) -> Rule:
@@ -59,8 +60,8 @@ RULES: dict[str, Rule] = {
     "collect_list": Rule(("collect_list({0})",), (_LISTS,)),
     "collect_set": Rule(("collect_set({0})",), (f"array_distinct({_LISTS})",)),
     "count_distinct": Rule(("collect_set({0})",), (f"cast(size(array_distinct({_LISTS})) AS bigint)",)),
-    "max_by": Rule(("max_by({0}, {1})", "max({1})"), ("max_by({p0}, {p1})",)),
-    "min_by": Rule(("min_by({0}, {1})", "min({1})"), ("min_by({p0}, {p1})",)),
+    "max_by": Rule(("max_by({0}, {1})", "max({1})"), ("max_by({p0}, {p1})",), takes=range(2, 3)),
+    "min_by": Rule(("min_by({0}, {1})", "min({1})"), ("min_by({p0}, {p1})",), takes=range(2, 3)),
     # Sketches: within their own bound, not equal to the digit.
     "approx_count_distinct": Rule(
         ("hll_sketch_agg(xxhash64({0}), 14) FILTER (WHERE {0} IS NOT NULL)",),
@@ -71,15 +72,35 @@ RULES: dict[str, Rule] = {
         ("kll_sketch_agg_double(cast({0} AS double), 400)",),
         ("kll_merge_agg_double({p0}, 400)",),
         "if(kll_sketch_get_n_double({m0}) > 0, kll_sketch_get_quantile_double({m0}, {1}), NULL)",
+        takes=range(2, 3),
     ),
     "approx_top_k": Rule(
         ("approx_top_k_accumulate({0}, greatest(10 * {1}, 1000))",),
         ("approx_top_k_combine({p0}, greatest(10 * {1}, 1000))",),
         "approx_top_k_estimate({m0}, {1})",
+        takes=range(1, 3),
     ),
     **{name: _same(name) for name in ("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor")},
 }
-EXACT_AVERAGE = Rule(("sum({0})", _COUNT), RULES["avg"].merged, RULES["avg"].finished)  # where avg gives a decimal
+
+
+def exact_average(precision: int, scale: int) -> Rule:
+    """Give the rule of an average that is a decimal, right to its last digit.
+
+    Spark's own division keeps too few digits of wide sums. So, with whole numbers, which lose none:
+    12.5 / 3 is 4 with 0.5 left, and that over 3 is 0.166667; 4 * 10^6 + 166667 is 4166667, and * 10^-6 the result.
+    """
+    one = f"{10**scale}BD"
+    count = "cast(nullif({m1}, 0) AS decimal(15,0))"
+    whole = "if({m0} < 0, ceil({m0}), floor({m0}))"
+    left = f"({whole} % {count})"
+    quotient = f"cast(({whole} - {left}) / {count} AS decimal(38,0))"
+    fraction = f"cast(({left} + {{m0}} % 1) / {count} AS decimal({scale + 1},{scale}))"
+    digits = f"({quotient} * {one} + cast({fraction} * {one} AS decimal(38,0)))"
+    finished = f"cast(concat(cast({digits} AS string), 'E-{scale}') AS decimal({precision},{scale}))"
+    return Rule(("sum({0})", _COUNT), RULES["avg"].merged, finished)
+
+
 _OTHER_NAMES = {
     "mean": "avg",
     "variance": "var_samp",
@@ -92,14 +113,14 @@ _OTHER_NAMES = {
     "any": "bool_or",
 }
 _DEFAULTS = {"approx_top_k": ("5",)}  # Spark's own default for an argument left out
-_CALL = re.compile(r"\s*(\w+)\s*\(\s*(distinct\b)?(.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
+_CALL = re.compile(r"\s*(\w+)\s*\(\s*(distinct\b|all\b)?(.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Aggregate:
     """One aggregate of the user's: its column in the result, the plain SQL, and how it is taken apart."""
 
-    name: str
+    name: str | None  # None: as Spark calls it
     plain: str
     rule: Rule
     arguments: tuple[str, ...]
@@ -108,12 +129,13 @@ class Aggregate:
 def parse(name: str, text: str) -> Aggregate:
     """Read `function(arguments)`; what cannot be merged is refused with a list of what can."""
     call = _CALL.match(text)
-    if call is None:
-        raise InputError(f"aggregate {name!r} must be a call such as 'sum(amount)', got {text!r}")
+    arguments = _split(call[3]) if call is not None else None
+    if call is None or arguments is None:
+        raise InputError(f"aggregate {name!r} must be one call such as 'sum(amount)', got {text!r}")
     function = call[1].lower()
     function = _OTHER_NAMES.get(function, function)
-    arguments = tuple(_split(call[3])) or ("1",)
-    if call[2]:
+    distinct = call[2] is not None and call[2].lower() == "distinct"
+    if distinct:
         function = "count_distinct" if function == "count" and len(arguments) == 1 else f"{function}(distinct)"
     rule = RULES.get(function)
     if rule is None:
@@ -122,26 +144,37 @@ def parse(name: str, text: str) -> Aggregate:
             f"aggregate {name!r}: {function!r} cannot be merged from parts; these can: {known}; "
             "for anything else pass an Operator"
         )
+    if len(arguments) not in rule.takes:
+        takes = " or ".join(map(str, rule.takes))
+        raise InputError(
+            f"aggregate {name!r}: {function!r} takes {takes} argument(s) here, got {len(arguments)}: {text!r}"
+        )
     if arguments[0] == "*":
-        arguments = ("1", *arguments[1:])
-    plain = text if function != "count_distinct" or call[2] else f"count(DISTINCT {arguments[0]})"
-    return Aggregate(name, plain, rule, arguments + _DEFAULTS.get(function, ())[len(arguments) - 1 :])
+        if function != "count":
+            raise InputError(f"aggregate {name!r}: {function!r} of * cannot be merged from parts; name a column")
+        arguments = ["1"]
+    plain = text if function != "count_distinct" or distinct else f"count(DISTINCT {arguments[0]})"
+    arguments += _DEFAULTS.get(function, ())[len(arguments) - 1 :]
+    return Aggregate(name, plain, rule, tuple(f"({argument})" for argument in arguments))
 
 
-def _split(text: str) -> list[str]:
-    """Split arguments at the commas that are in no bracket and no quote."""
-    found, depth, quote, begin = [], 0, "", 0
+def _split(text: str) -> list[str] | None:
+    """Split arguments at the commas that are in no bracket and no quote; None if a bracket or quote is left over."""
+    found, depth, quote, begin, escaped = [], 0, "", 0, False
     for at, char in enumerate(text):
         if quote:
-            quote = "" if char == quote else quote
+            quote = "" if char == quote and not escaped else quote
+            escaped = char == "\\" and not escaped and quote != "`"
         elif char in "'\"`":
             quote = char
         elif char in "([{":
             depth += 1
         elif char in ")]}":
             depth -= 1
+            if depth < 0:  # 'sum(a) + sum(b)': the call ends before the text does
+                return None
         elif char == "," and depth == 0:
             found.append(text[begin:at].strip())
             begin = at + 1
     found.append(text[begin:].strip())
-    return [argument for argument in found if argument]
+    return None if depth or quote else [argument for argument in found if argument]

@@ -18,7 +18,7 @@ from keyspread.metrics import hot_from
 from keyspread.planning import Counts, bucket_count, place, sharpened
 from keyspread.plans import Plan, buckets_of
 from keyspread.settings import default_threshold
-from keyspread.spark.keys import Key, free_name, key_columns, key_hash, quoted
+from keyspread.spark.keys import Key, free_name, key_columns, key_hash
 
 CELL_BITS = 7  # hot keys are counted in 128 cells of turns: fine enough to cut them to well below 1 % of a worker
 
@@ -50,7 +50,10 @@ def plan(
         raise InputError("a plan needs a bounded DataFrame, got a stream; use an online scheme such as d-choices")
     workers = checks.whole_number("workers", workers)
     threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+    if previous is not None and not isinstance(previous, Plan):
+        raise InputError(f"previous must be a keyspread.Plan, got {previous!r}; Plan.from_json reads a stored one")
     count = bucket_count(workers, previous, buckets)
+    seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
     if sample is not None:
         df = df.sample(fraction=checks.share("sample", sample), seed=seed)
     rows = df.select(key_hash(df, key_columns(df, key)).alias("hash"))
@@ -58,7 +61,9 @@ def plan(
     hot, cells = _count_hot(rows, bucket_loads, threshold)
     tail = bucket_loads.copy()
     np.subtract.at(tail, buckets_of(np.array([h for h, _ in hot], np.int64), count), [messages for _, messages in hot])
-    return sharpened(place(Counts(tail, hot), workers, previous), cells)
+    placed = place(Counts(tail, hot), workers, previous)
+    # Rows have other positions in a sample than in the whole: where they lie in it would only add noise.
+    return placed if sample is not None else sharpened(placed, cells)
 
 
 def _count_buckets(rows: DataFrame, buckets: int) -> npt.NDArray[np.int64]:
@@ -86,15 +91,19 @@ def _count_hot(
         .where(_at(_array(heavy.astype(np.int64)), bucket_of(F.col("hash"), heavy.size)) == 1)
         .groupBy("hash", "cell")
         .agg(F.count("*").alias("rows"))
+        # Only hot keys come to the driver: beside them, a heavy bucket may hold any number of others.
+        .groupBy("hash")
+        .agg(F.sum("rows").alias("messages"), F.collect_list(F.struct("cell", "rows")).alias("cells"))
+        .where(F.col("messages") >= at_least)
         .toArrow()
     )
-    hashes, ids = np.unique(np.asarray(found["hash"]), return_inverse=True)
-    table = np.zeros((hashes.size, 1 << CELL_BITS), np.int64)
-    table[ids, np.asarray(found["cell"])] = np.asarray(found["rows"])
-    messages = table.sum(axis=1)
-    order = np.lexsort((hashes, -messages))
-    hot = [(int(hashes[i]), int(messages[i])) for i in order if messages[i] >= at_least]
-    return tuple(hot), {int(hashes[i]): table[i] for i in order[: len(hot)]}
+    hot, cells = [], {}
+    for row in found.to_pylist():
+        hot.append((row["hash"], row["messages"]))
+        counted = cells[row["hash"]] = np.zeros(1 << CELL_BITS, np.int64)
+        for one in row["cells"]:
+            counted[one["cell"]] = one["rows"]
+    return tuple(sorted(hot, key=lambda one: (-one[1], one[0]))), cells
 
 
 def with_planned_worker(df: DataFrame, key: Key, plan: Plan, worker: str) -> DataFrame:
@@ -116,7 +125,7 @@ def with_planned_worker(df: DataFrame, key: Key, plan: Plan, worker: str) -> Dat
     out = out.withColumn(step["piece"], F.when(done["hot"] >= 0, _cell(done["hot"], done["turn"], deal)))
     cut = _at(_array(deal.workers), _piece(done["piece"], done["turn"], deal))
     chosen = F.when(entry >= 0, entry).when(done["hot"] >= 0, cut).otherwise(_at(_array(deal.owners), done["bucket"]))
-    return out.withColumn(worker, chosen).select(*map(quoted, df.columns), worker)
+    return out.withColumn(worker, chosen).drop(*step.values())
 
 
 def owner(hash_: Column, plan: Plan) -> Column:
@@ -126,14 +135,13 @@ def owner(hash_: Column, plan: Plan) -> Column:
 
 def _hot_key(first: Column, hash_: Column, deal: Deal) -> Column:
     """Give the number of the row's hot key, -1 if it has none: the first of its bucket or one that follows it."""
-    keys, chain = _array(deal.keys, "bigint"), _array(deal.chain)
-    links = [first]
-    for _ in range(_longest_chain(deal) - 1):
-        links.append(_at(chain, links[-1]))
-    found = F.lit(-1)
-    for link in reversed(links):
-        found = F.when(link < 0, -1).when(_at(keys, link) == hash_, link).otherwise(found)
-    return found
+    keys, following = _array(deal.keys, "bigint"), deal.chain
+    found = F.when(_at(keys, first) == hash_, first)
+    while (following >= 0).any():  # the next of each, then the one after it: looked up from the first, not in turn
+        hot = _at(_array(following), first)
+        found = found.when(_at(keys, hot) == hash_, hot)  # there is no key number -1: null, which equals nothing
+        following = np.where(following >= 0, deal.chain[following], -1)
+    return found.otherwise(-1)
 
 
 def _cell(hot: Column, turn: Column, deal: Deal) -> Column:
@@ -144,21 +152,10 @@ def _cell(hot: Column, turn: Column, deal: Deal) -> Column:
 def _piece(cell: Column, turn: Column, deal: Deal) -> Column:
     """Give the piece of a turn from its cell; where several share the cell, pass over those that end before it."""
     ends = _array(deal.ends, "bigint")
-    piece = -1 - cell
-    for _ in range(_most_in_a_cell(deal) - 1):
-        piece = F.when(turn >= _at(ends, piece), piece + 1).otherwise(piece)
-    return F.when(cell >= 0, cell).otherwise(piece)
-
-
-def _longest_chain(deal: Deal) -> int:
-    """Give the largest number of hot keys in one bucket."""
-    longest = 0
-    for first in (-1 - deal.buckets[deal.buckets < 0]).tolist():
-        length, hot = 0, first
-        while hot >= 0:
-            length, hot = length + 1, int(deal.chain[hot])
-        longest = max(longest, length)
-    return longest
+    piece = F.when(cell >= 0, cell)
+    for further in range(_most_in_a_cell(deal) - 1):
+        piece = piece.when(turn < _at(ends, further - 1 - cell), further - 1 - cell)
+    return piece.otherwise(_most_in_a_cell(deal) - 2 - cell)
 
 
 def _most_in_a_cell(deal: Deal) -> int:

@@ -54,8 +54,8 @@ def with_worker(
     if _is_planned(df, scheme):
         routed = with_planned_worker(df, key, _plan(df, key, workers, **options), worker)
     else:
-        online = online_worker(key_hash(df, names), scheme or "d-choices", workers, **options)
-        routed = df.withColumn(worker, online)
+        scheme = "d-choices" if scheme is None else scheme
+        routed = df.withColumn(worker, online_worker(key_hash(df, names), scheme, workers, **options))
     return routed if watch is None else watch.on(routed, names, workers, worker), worker
 
 
@@ -71,6 +71,8 @@ def _plan(df: DataFrame, key: Key, workers: int, *, plan: Plan | None = None, **
         return plan_rows(df, key, workers, **used)
     if used:
         raise InputError(f"plan= is given, so {min(used)!r} has nothing to do; leave one of them out")
+    if not isinstance(plan, Plan):
+        raise InputError(f"plan must be a keyspread.Plan, got {plan!r}; Plan.from_json reads one that was stored")
     if plan.workers != workers:
         raise InputError(f"the plan is for {plan.workers} workers, asked are {workers}; plan anew with previous=")
     return plan

@@ -75,11 +75,11 @@ def check_apart(target: Target, source: str) -> None:
         raise InputError(f"{target.path} is where the rows come from: choose another folder for the results")
 
 
-def check_columns(result: DataFrame, target: Target) -> None:
+def check_columns(result: StructType, target: Target) -> None:
     """Refuse columns that the format cannot hold."""
     if target.format != "csv":
         return
-    for field in result.schema.fields:
+    for field in result.fields:
         if isinstance(field.dataType, ArrayType | BinaryType | MapType | StructType):
             kind = field.dataType.simpleString()
             raise InputError(f"CSV cannot hold column {field.name!r} of type {kind}: write Parquet")

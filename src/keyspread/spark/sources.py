@@ -61,12 +61,18 @@ class Source:
     keep: bool = False
     """Reading is dear or not repeatable, so a job that reads several times had better keep the rows."""
     _seen: Observation | None = field(default=None, repr=False)
+    _lines: DataFrame | None = field(default=None, repr=False)
 
     def malformed(self) -> Malformed:
         """Count the lines left out; waits until an action has read the rows."""
-        if self._seen is None:
+        if self._seen is None or self._lines is None:
             return Malformed()
-        seen = self._seen.get
+        try:
+            seen = self._seen.get
+        except Exception:  # Spark forgets what it saw where no row is left over, and fails in several ways then
+            seen = {}
+        if "malformed" not in seen:
+            seen = self._lines.agg(*_count_malformed(), F.count(self._lines[0])).collect()[0].asDict()
         return Malformed(int(seen["malformed"] or 0), _shortened(seen["first"]))
 
 
@@ -279,11 +285,12 @@ def _time_and_key(spark: SparkSession, files: Files, key: tuple[str, ...]) -> So
 def _whole(rows: DataFrame, key: tuple[str, ...], files: Files) -> Source:
     """Leave out the rows with text in the column of malformed lines, and count them as they pass."""
     seen = Observation()
-    kept = rows.observe(seen, *_malformed(F.col(_MALFORMED))).where(F.col(_MALFORMED).isNull()).drop(_MALFORMED)
-    return Source(kept, key, _title(files), _facts(files), keep=True, _seen=seen)
+    kept = rows.observe(seen, *_count_malformed()).where(F.col(_MALFORMED).isNull()).drop(_MALFORMED)
+    return Source(kept, key, _title(files), _facts(files), keep=True, _seen=seen, _lines=rows)
 
 
-def _malformed(line: Column) -> list[Column]:
+def _count_malformed() -> list[Column]:
+    line = F.col(_MALFORMED)
     return [F.count(line).alias("malformed"), F.min(F.substring(line, 1, 4 * _SHOWN)).alias("first")]
 
 
@@ -299,7 +306,7 @@ def _checked(rows: DataFrame, key: tuple[str, ...], files: Files) -> tuple[str, 
 
 
 def _title(files: Files) -> str:
-    return os.path.basename(files.path.rstrip("/")) or files.path
+    return files.path if glob.has_magic(files.path) else os.path.basename(files.path.rstrip("/")) or files.path
 
 
 def _facts(files: Files) -> dict[str, Any]:

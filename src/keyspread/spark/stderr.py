@@ -7,6 +7,8 @@ import contextlib
 import os
 import threading
 
+# Printed once by the library behind Spark's sketches; they work all the same.
+_HARMLESS = b"Java versions > Java 11 can only operate in restricted mode"
 _STARTED, _FAILED = b"\0keyspread: started\n", b"\0keyspread: failed\n"
 
 
@@ -39,7 +41,8 @@ class StartupErrors:
         with os.fdopen(self._read, "rb") as pipe:
             for line in pipe:
                 if not starting:
-                    _show(line)
+                    if _HARMLESS not in line:
+                        _show(line)
                 elif line in (_STARTED, _FAILED):
                     starting = False
                     _show(b"".join(held if line == _FAILED else _from_first_error(held)))

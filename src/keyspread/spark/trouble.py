@@ -11,6 +11,7 @@ from keyspread.errors import InputError, KeyspreadError
 
 _LONGEST = 300
 _ERROR_LINE = re.compile(r"^(?:Caused by: )?([\w.$]*(?:Error|Exception)): +(\S.*)$")
+_UNREADABLE = re.compile(r"while reading file (?:file:(?://)?)?(\S+?)\.?\s")
 
 
 class SparkError(KeyspreadError):
@@ -32,7 +33,10 @@ def told(problem: BaseException) -> KeyspreadError:
     kind = InputError if type(problem).__name__ in ("AnalysisException", "ParseException") else SparkError
     reason = why(str(problem))
     if condition == "PATH_NOT_FOUND":
-        return InputError(f"{reason.rstrip('.')} Check the path.")
+        return InputError(f"{reason.rstrip('.')}: check the path")
+    unreadable = _UNREADABLE.search(str(problem))
+    if unreadable:
+        return InputError(f"{unreadable[1]}: cannot be read ({reason}): is it whole, and of this format?")
     return kind(reason if kind is InputError else f"Spark failed: {reason}")
 
 
