@@ -69,8 +69,9 @@ def aggregate(
 
 def _parsed(aggregates: Mapping[str, Any]) -> list[Aggregate]:
     if not isinstance(aggregates, Mapping) or not aggregates:
+        remedy = f"; make one: {aggregates.__name__}()" if isinstance(aggregates, type) else ""
         raise InputError(
-            f"aggregates must be a dict such as {{'total': 'sum(amount)'}} or an Operator, got {aggregates!r}"
+            f"aggregates must be a dict such as {{'total': 'sum(amount)'}} or an Operator, got {aggregates!r}{remedy}"
         )
     found = []
     for name, what in aggregates.items():

@@ -3,17 +3,17 @@
 import math
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.errors import ParseException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType
 
 from keyspread.errors import InputError, KeyspreadError
 from keyspread.operators import Operator
-from keyspread.spark.keys import column, free_name, quoted
+from keyspread.spark.keys import column, key_hash
 
 _ROWS = 4096  # of states in a batch: they may be large
 
@@ -24,42 +24,52 @@ class OperatorError(KeyspreadError):
 
 def run_operator(spread: DataFrame, names: Sequence[str], operator: Operator[Any]) -> DataFrame:
     """Run an operator on rows that lie with their workers; a row a key comes out."""
-    keys = spread.select(*(column(spread, name) for name in names)).schema
-    result = _result_schema(spread, operator, keys)
-    hash_, state = free_name(spread, "hash"), free_name(spread, "state")
-    states = StructType([StructField(hash_, LongType()), *keys.fields, StructField(state, BinaryType())])
+    keys = spread.select(*(column(spread, name) for name in names)).schema.fields
+    result = _result_schema(operator, keys)
     width = len(keys)
-    hashed = spread.select(
-        F.xxhash64(*(column(spread, name) for name in names)).alias(hash_), *_key(spread, names), "*"
-    )
-    made = hashed.mapInArrow(_maker(operator, width, to_arrow_schema(states)), states)
+    hashed = spread.select(key_hash(spread, names), *(column(spread, name) for name in names), "*")
+    # By number from here on: mapInArrow takes neither dots in a name nor two columns of one name.
+    hashed = hashed.toDF(*_numbered(1 + width + len(spread.columns)))
+    states = _numbered_schema([LongType(), *(field.dataType for field in keys), BinaryType()])
+    made = hashed.mapInArrow(_maker(operator, width, spread.columns), states)
     # States of one key must meet. Sorted by hash, those of one hash lie together, so few are in memory at a time.
-    met = made.repartition(quoted(hash_)).sortWithinPartitions(quoted(hash_))
-    final = StructType([*keys.fields, *result.fields])
-    return met.mapInArrow(_merger(operator, width, to_arrow_schema(final)), final)
+    met = made.repartition("_0").sortWithinPartitions("_0")
+    final = _numbered_schema([field.dataType for field in (*keys, *result.fields)])
+    fields = spread.sparkSession.createDataFrame([], result).toArrow().schema
+    merged = met.mapInArrow(_merger(operator, width, fields), final)
+    return merged.toDF(*(field.name for field in (*keys, *result.fields)))
 
 
-def _key(df: DataFrame, names: Sequence[str]) -> list[Any]:
-    return [column(df, name).alias(f"keyspread_key_{number}") for number, name in enumerate(names)]
+def _numbered(count: int) -> list[str]:
+    return [f"_{number}" for number in range(count)]
 
 
-def _result_schema(df: DataFrame, operator: Operator[Any], keys: StructType) -> StructType:
-    declared = getattr(operator, "schema", None)
+def _numbered_schema(kinds: Sequence[DataType]) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in zip(_numbered(len(kinds)), kinds, strict=True)])
+
+
+def _result_schema(operator: Operator[Any], keys: Sequence[StructField]) -> StructType:
+    name, declared = type(operator).__name__, getattr(operator, "schema", None)
     if not declared:
+        raise InputError(f"{name} has no schema; say what finish returns, as in schema = 'total double'")
+    if operator.batches not in ("pandas", "arrow"):
+        raise InputError(f"batches of {name} must be 'pandas' or 'arrow', got {operator.batches!r}")
+    try:
+        schema = StructType.fromDDL(declared)
+    except ParseException:
+        schema = None
+    if not isinstance(schema, StructType):
         raise InputError(
-            f"{type(operator).__name__} has no schema; say what finish returns, as in schema = 'total double'"
+            f"schema of {name} must name and type what finish returns, as in 'total double', got {declared!r}"
         )
-    schema = cast(StructType, StructType.fromDDL(declared))
-    taken = {field.name.lower() for field in keys.fields}
+    taken = {field.name.lower() for field in keys}
     for field in schema.fields:
         if field.name.lower() in taken:
-            raise InputError(
-                f"{type(operator).__name__} returns {field.name!r}, which is a column of the key; rename it"
-            )
+            raise InputError(f"{name} returns {field.name!r}, which is a column of the key; rename it")
     return schema
 
 
-def _maker(operator: Operator[Any], width: int, schema: pa.Schema) -> Any:
+def _maker(operator: Operator[Any], width: int, names: Sequence[str]) -> Any:
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         states: dict[Any, Any] = {}
         heads: list[pa.Table] = []  # hash and key of each state, in the same order
@@ -67,43 +77,68 @@ def _maker(operator: Operator[Any], width: int, schema: pa.Schema) -> Any:
             table = pa.Table.from_batches([batch])
             rows_of = _rows_by_key(table.select(range(1, 1 + width)))
             new = [rows[0] for key, rows in rows_of.items() if key not in states]
-            heads.append(table.select(range(1 + width)).take(new))
-            frame = table.select(range(1 + width, table.num_columns))
+            heads.append(table.select(range(1 + width)).take(pa.array(new, pa.int64())))
+            frame = table.select(range(1 + width, table.num_columns)).rename_columns(names)
             if operator.batches == "pandas":
                 frame = frame.to_pandas()
             for key, rows in rows_of.items():
                 own = frame.take(rows)
                 if operator.batches == "pandas":
                     own = own.reset_index(drop=True)
-                known = states[key] if key in states else operator.zero()
+                known = states[key] if key in states else _step(operator, "zero", key)
                 states[key] = _step(operator, "update", key, known, own)
-        if states:
-            pickled = pa.array([pickle.dumps(state) for state in states.values()], pa.large_binary()).cast(pa.binary())
-            head = pa.concat_tables(heads)
-            yield from _batches([*head.columns, pickled], schema)
+        keys = list(states)
+        for begin in range(0, len(keys), _ROWS):
+            pickled = [_pickled(operator, key, states[key]) for key in keys[begin : begin + _ROWS]]
+            head = pa.concat_tables(heads).slice(begin, _ROWS)
+            yield from _batches([*head.columns, pa.array(pickled, pa.binary())])
 
     return make
 
 
-def _merger(operator: Operator[Any], width: int, schema: pa.Schema) -> Any:
+def _merger(operator: Operator[Any], width: int, fields: pa.Schema) -> Any:
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for same_hash in _runs(batches):
             table = pa.concat_tables(same_hash)
             rows_of = _rows_by_key(table.select(range(1, 1 + width)))
             pickled = table.column(1 + width)
-            results = []
+            results = {}
             for key, rows in rows_of.items():
                 state = pickle.loads(pickled[rows[0]].as_py())
                 for row in rows[1:]:
                     state = _step(operator, "merge", key, state, pickle.loads(pickled[row].as_py()))
-                results.append(_fields(operator, key, _step(operator, "finish", key, state), schema.names[width:]))
+                results[key] = _fields(operator, key, _step(operator, "finish", key, state), fields.names)
             heads = table.select(range(1, 1 + width)).take([rows[0] for rows in rows_of.values()])
-            columns = [
-                pa.array([result[name] for result in results], schema.field(name).type) for name in schema.names[width:]
-            ]
-            yield from _batches([*heads.columns, *columns], schema)
+            yield from _batches([*heads.columns, *(_column(operator, field, results) for field in fields)])
 
     return merge
+
+
+def _pickled(operator: Operator[Any], key: Any, state: Any) -> bytes:
+    try:
+        return pickle.dumps(state)
+    except Exception:  # a class of the user's own script, say: it travels with the state
+        try:
+            return bytes(cloudpickle.dumps(state))  # type: ignore[no-untyped-call]
+        except Exception as problem:
+            raise OperatorError(
+                f"{type(operator).__name__}: the state of key {_shown(key)} cannot be pickled: {problem!r}"
+            ) from problem
+
+
+def _column(operator: Operator[Any], field: pa.Field, results: dict[Any, dict[str, Any]]) -> pa.Array:
+    try:
+        return pa.array([result[field.name] for result in results.values()], field.type)
+    except Exception:
+        for key, result in results.items():  # which one was it?
+            try:
+                pa.array([result[field.name]], field.type)
+            except Exception as problem:
+                raise OperatorError(
+                    f"{type(operator).__name__}.finish returned {result[field.name]!r} as {field.name} "
+                    f"for key {_shown(key)}, which is no {field.type}: {problem}"
+                ) from problem
+        raise
 
 
 def _fields(operator: Operator[Any], key: Any, result: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -168,6 +203,6 @@ def _hashable(value: Any) -> Any:
     return value
 
 
-def _batches(columns: Sequence[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    table = pa.table(list(columns), names=schema.names).cast(schema)
+def _batches(columns: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+    table = pa.table(list(columns), names=_numbered(len(columns)))
     yield from table.to_batches(max_chunksize=_ROWS)
