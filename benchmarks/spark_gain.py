@@ -60,7 +60,7 @@ def zipf_rows(spark: SparkSession, rows: int, folder: str) -> DataFrame:
 
 
 def main() -> None:
-    slow_rows, count_rows = (int(float(text)) for text in (sys.argv[1:] + ["48e3", "1e7"][len(sys.argv) - 1 :]))
+    slow_rows, count_rows = (int(float(text)) for text in (sys.argv[1:] + ["24e3", "5e6"][len(sys.argv) - 1 :]))
     spark = session(
         master=f"local[{WORKERS}]", **{"spark.sql.shuffle.partitions": WORKERS, "spark.driver.memory": "6g"}
     )

@@ -14,16 +14,26 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Name our markers."""
+    config.addinivalue_line("markers", "connect: also run over Spark Connect, by test_connect.py")
+
+
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """Two cores, four attempts a task, four shuffle partitions: the same session for every test that asks."""
+    """Two cores, four attempts a task, four shuffle partitions: the same session for every test that asks.
+
+    With KEYSPREAD_TEST_REMOTE it is one over Spark Connect.
+    """
     if find_spec("pyspark") is None:
         pytest.skip("pyspark is not installed: pip install 'keyspread[spark,java]'")
     from keyspread.errors import JavaMissingError
     from keyspread.spark import session
 
     try:
-        running = session(master="local[2,4]", **{"spark.sql.shuffle.partitions": 4})
+        remote = os.environ.get("KEYSPREAD_TEST_REMOTE")
+        where = {"remote": remote} if remote else {"master": "local[2,4]"}
+        running = session(**where, **{"spark.sql.shuffle.partitions": 4})
     except JavaMissingError as error:
         pytest.skip(str(error))
     yield running

@@ -5,7 +5,7 @@ May be changed here: what is looked at. Nothing is printed, and no engine is imp
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 
 from keyspread.errors import KeyspreadError
@@ -42,7 +42,7 @@ def _all(start_spark: bool) -> Iterator[Check]:
     spark = _package("pyspark", "4.1", "pip install -U 'keyspread[spark]'")
     yield spark
     yield _package("pandas", "2.2", "pip install 'pandas>=2.2,<3'", below="3")
-    java = _guarded("java", "pip install 'keyspread[java]'", _java)
+    java = _java_check() if spark.ok else _NO_SPARK
     yield java
     if start_spark and spark.ok and java.ok:
         yield _guarded("spark starts", "pip install -U --force-reinstall 'keyspread[spark,java]'", _spark_counts)
@@ -104,6 +104,14 @@ def _kernels() -> str:
     if total(np.arange(5)) != 10:
         raise KeyspreadError("a compiled loop over 0, 1, 2, 3, 4 did not add up to 10")
     return f"numba {numba.__version__} compiles, cache in {total.stats.cache_path}"
+
+
+_NO_SPARK = Check("java", False, "not looked for without pyspark", "pip install -U 'keyspread[spark,java]'")
+
+
+def _java_check() -> Check:
+    found = _guarded("java", "pip install 'keyspread[java]'", _java)
+    return replace(found, detail=found.detail.partition("; run: ")[0])  # the remedy has its own line
 
 
 def _java() -> str:

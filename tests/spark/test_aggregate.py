@@ -151,11 +151,14 @@ def test_every_rule_and_every_name_is_tried_here():
     assert tried | SKETCHES >= {*RULES, *_OTHER_NAMES} - {"count_distinct"}
 
 
-@pytest.mark.parametrize("scheme", ["planned", "d-choices", "w-choices", "shuffle"])
+@pytest.mark.parametrize(
+    "scheme", [*(pytest.param(s, marks=pytest.mark.connect) for s in ("planned", "d-choices")), "w-choices", "shuffle"]
+)
 def test_exact_ones_are_equal_to_plain(rows, scheme):
     check(rows, "key", EXACT, scheme=scheme)
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("scheme", ["planned", "shuffle"])
 def test_moments_are_equal_to_the_last_digits(rows, scheme):
     check(rows, "key", CLOSE, scheme=scheme, off=1e-9)
@@ -172,6 +175,7 @@ def test_moments_of_one_and_two_rows(spark):
     check(df, "key", {"s": "stddev(v)", "vs": "var_samp(v)", "vp": "var_pop(v)"}, scheme="shuffle", off=1e-12)
 
 
+@pytest.mark.connect
 def test_averages_of_decimals_are_right_to_the_last_digit(spark):
     kinds = [(5, 5), (10, 2), (18, 4), (20, 0), (30, 10), (38, 18), (38, 6)]
     values = [
@@ -230,6 +234,7 @@ def test_approximate_distinct_counts(many, scheme):
         assert row.z == 0
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("scheme", ["planned", "shuffle"])
 def test_approximate_percentiles(many, scheme):
     sql = {
@@ -292,6 +297,7 @@ def test_count_distinct_has_a_name_of_its_own(rows):
     same(aggregate(rows, "key", {"d": "count_distinct(word)"}, 4, "shuffle"), expected)
 
 
+@pytest.mark.connect
 def test_names_with_anything_in_them(rows):
     odd = rows.selectExpr("key AS `the.key`", "i AS `a.b`", "i AS `with space`", "i AS `back``tick`", "i AS `x(y`")
     way = {"`a.b`": "sum(`a.b`)", "out.of": "max(`with space`)", "with space": "min(`back``tick`)", "": "sum(`x(y`)"}
@@ -338,6 +344,7 @@ EXPRESSIONS = [
 ]
 
 
+@pytest.mark.connect
 def test_expressions_as_arguments(rows):
     df = rows.withColumn("DISTINCT_", F.col("i"))
     check(df, "a", {f"r{i}": sql for i, sql in enumerate(EXPRESSIONS)}, workers=3, scheme="shuffle")

@@ -138,6 +138,7 @@ def test_equal_to_plain(rows, operator, scheme):
     assert collected(found) == totals(rows)
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("operator", [Total, ArrowTotal])
 def test_keys_that_go_on_over_many_small_batches(spark, rows, operator):
     """States live across batches; in most batches every key is known already."""
@@ -159,6 +160,7 @@ def test_many_keys(spark):
     assert found.count() == len(plain)
 
 
+@pytest.mark.connect
 def test_states_of_a_class_of_the_users(rows):
     found = aggregate(rows, "key", Range(), 4, "shuffle")
     plain = rows.groupBy("key").agg((F.max("value") - F.min("value")).alias("width"))
@@ -203,6 +205,7 @@ def test_keys_of_any_type(spark, sql):
     assert [text.replace("-0.0", "0.0") for text in collected(found)] == collected(plain)
 
 
+@pytest.mark.connect
 def test_keys_of_several_columns(spark):
     """('a', null) and (null, 'a') have the same hash, and are two keys; names may repeat or be ours."""
     df = spark.range(0, 90, 1, 2).selectExpr(
@@ -243,6 +246,7 @@ def test_all_columns_reach_update_under_their_names(spark):
         assert {tuple(row.names) for row in found} == {("the.key", "keyspread_worker", "with space")}
 
 
+@pytest.mark.connect
 def test_results_of_any_type(rows):
     class Rich(Count):
         schema = """text string, `the list` array<struct<a:int,b:double>>, pairs map<string,int>, none date,
@@ -271,6 +275,7 @@ def test_results_of_any_type(rows):
     assert found["at"].timestamp() == 1704153600
 
 
+@pytest.mark.connect
 def test_degenerate(spark, rows):
     for scheme in ("planned", "d-choices"):
         assert aggregate(rows.limit(0), "key", Total(), 3, scheme).collect() == []
@@ -344,12 +349,17 @@ def test_a_failing_operator_names_step_and_key(step):
     rows = {"id": range(400), "key": ["hot"] * 400, "value": [1] * 400}
     batch = pa.RecordBatch.from_pydict({"_0": [7] * 400, "_1": ["hot"] * 400, **rows})
     operator = failing(step)
-    with pytest.raises(OperatorError, match=STEPS[step]) as caught:
+
+    def run():
         states = [state for _ in range(2) for state in _maker(operator, 1, list(rows))(iter([batch]))]
-        list(_merger(operator, 1, fields)(iter(states)))
+        return list(_merger(operator, 1, fields)(iter(states)))
+
+    with pytest.raises(OperatorError, match=STEPS[step]) as caught:
+        run()
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.connect
 def test_what_failed_is_in_the_error_of_spark(rows):
     class Failing(Count):
         def merge(self, state, other):
@@ -386,6 +396,7 @@ class Batches(Count):
     batches = "polars"
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize(
     ("operator", "message"),
     [

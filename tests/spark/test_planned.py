@@ -75,6 +75,7 @@ def test_counts_and_placement_are_those_of_the_core(rows, options):
     assert places(spread(rows, "key", 5, plan=made)) == sent_by(made, hashes(rows, "key"))
 
 
+@pytest.mark.connect
 def test_counts_of_a_zipf_stream(stream):
     made = plan(stream, "key", 8)
     same_counts(made, of_core(stream, "key", 8))
@@ -168,6 +169,7 @@ def test_many_thin_pieces_in_one_cell(rows):
     assert places(spread(rows, "key", 41, plan=made)) == sent_by(made, hashes(rows, "key"))
 
 
+@pytest.mark.connect
 def test_very_many_hot_keys_in_one_bucket(rows):
     made = plan(rows, "key", 3, buckets=3, threshold=0.003)
     assert len(made.head) > 60
@@ -223,6 +225,7 @@ def test_a_plan_is_the_same_after_json(rows):
     )
 
 
+@pytest.mark.connect
 def test_the_previous_plan_is_kept_where_balance_allows(spark, rows):
     first = plan(rows, "key", 5)
     again = plan(rows, "key", 5, previous=first)
@@ -253,6 +256,7 @@ def test_spread_takes_the_previous_plan(rows):
 # Samples
 
 
+@pytest.mark.connect
 def test_a_sample_is_repeatable_and_about_as_large_as_asked(stream):
     made = plan(stream, "key", 8, sample=0.25, seed=5)
     assert made == plan(stream, "key", 8, sample=0.25, seed=5)
@@ -284,6 +288,7 @@ def test_rows_and_hot_keys_that_a_sample_missed_are_routed_all_the_same(spark, r
 # Bad input
 
 
+@pytest.mark.connect
 def test_a_stream_is_refused(spark):
     endless = spark.readStream.format("rate").load()
     with pytest.raises(InputError, match="a plan needs a bounded DataFrame, got a stream; use an online scheme"):

@@ -59,7 +59,7 @@ def both(df, key, scheme, workers, **options):
 # Where the rows go
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", [pytest.param(s, marks=pytest.mark.connect) if s in TWO else s for s in SCHEMES])
 def test_partition_w_has_the_rows_that_the_sender_gives_to_worker_w(rows, adaptive, scheme):
     found, expected = both(rows, "key", scheme, WORKERS, **SCHEMES[scheme])
     assert found == expected
@@ -71,14 +71,14 @@ def test_aliases_in_any_case(rows, alias):
     assert spread(rows, "key", 3, alias).columns == rows.columns
 
 
+@pytest.mark.connect
 def test_the_default_is_planned(rows, static):
     made = plan(rows, "key", WORKERS)
     assert made.head
-    out = spread(rows, "key", WORKERS)
-    assert out.rdd.getNumPartitions() == WORKERS
-    assert places(out) == sent_by(made, hashes(rows, "key"))
+    assert places(spread(rows, "key", WORKERS)) == sent_by(made, hashes(rows, "key"))
 
 
+@pytest.mark.connect
 def test_options_reach_the_sender(rows, static):
     options = {"seed": 7, "threshold": 0.1, "capacity": 40, "tolerance": 0.01, "half_life": 300}
     out = places(spread(rows, "key", WORKERS, "d-choices", **options))
@@ -96,6 +96,7 @@ def test_the_senders_state_lives_across_arrow_batches(spark, rows, static):
     assert out == sent_online(hashes(rows, "key"), "w-choices", WORKERS)
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("scheme", TWO)
 def test_several_key_columns_and_fields_of_structs(spark, static, scheme):
     rows = spark.range(0, 600, 1, 2).selectExpr(
@@ -203,6 +204,7 @@ def test_rows_of_a_file_and_of_a_shuffle(spark, tmp_path, static):
         assert set(places(spread(shuffled, "key", 4, scheme))) == set(range(500))
 
 
+@pytest.mark.connect
 def test_a_stream_gets_d_choices(spark, tmp_path):
     skewed(spark, 400, 2).write.parquet(str(tmp_path / "rows"))
     stream = spark.readStream.schema("id bigint, key string, value bigint").parquet(str(tmp_path / "rows"))
@@ -246,6 +248,7 @@ ODD = [
 ]
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("scheme", TWO)
 def test_columns_are_neither_lost_nor_renamed_nor_reordered(spark, static, scheme):
     rows = spark.range(0, 90, 1, 2).selectExpr(
@@ -283,6 +286,7 @@ def test_types_and_values_come_through(typed, static):
 # What may stand behind it
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("scheme", ["shuffle", "d-choices", "planned"])
 def test_filter_join_select_and_limit_behind_it(spark, rows, scheme):
     made = plan(rows, "key", WORKERS)
@@ -334,6 +338,7 @@ def test_work_per_worker_sees_all_of_a_workers_rows(rows):
 # The session is the user's
 
 
+@pytest.mark.connect
 def test_nothing_is_set_on_the_session(spark, rows):
     before = dict(spark.conf.getAll)
     spread(rows, "key", 3).count()
@@ -360,6 +365,7 @@ def refused(call, match):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("scheme", TWO)
 def test_a_missing_column_is_named_beside_those_there_are(rows, scheme, capfd):
     for key in ("nope", ["key", "nope"], "nope.x", "key.x", "no pe`", "", "*", "id.*"):
@@ -376,10 +382,12 @@ def test_a_key_that_is_no_name(rows, key):
     refused(lambda: spread(rows, key, 3), "key must be the name of a column or a list of names, got")
 
 
+@pytest.mark.connect
 def test_a_column_object_is_no_name(rows):
     refused(lambda: spread(rows, F.col("key"), 3), "key must be the name of a column or a list of names, got Column")
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize(
     ("sql", "kind"),
     [

@@ -26,5 +26,9 @@ def doctor(
         out = screen.console()
         rows = [(check.ok, check.needed, check.name, check.detail, check.remedy) for check in found]
         out.print(screen.verdicts(rows, out))
+        out.print()
+        missing = sum(check.needed and not check.ok for check in found)
+        good = "All that is needed is here. See it work: keyspread run"
+        out.print(f"{missing} to mend: see above" if missing else good)
     if not well:
         raise typer.Exit(1)

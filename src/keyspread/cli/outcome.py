@@ -77,7 +77,7 @@ def _headline(result: "JobResult") -> list[Text]:
 def _schemes(result: "JobResult") -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style=screen.QUIET_STYLE, pad_edge=False)
     table.add_column("scheme", min_width=22)
-    for title in ("busiest worker", "imbalance", "replicas", "a key"):
+    for title in ("busiest worker", "imbalance", "replicas", "per key"):
         table.add_column(title, justify="right")
     for one in result.outcomes:
         style = "bold" if one is result.outcomes[0] else ""

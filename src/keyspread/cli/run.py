@@ -168,6 +168,7 @@ def run(
                 sinks.write(result.merged, target)
             if plan_out is not None and result.plan is not None:
                 sinks.write_text(result.plan.to_json(), plan_out)
+            result.release()
     if result.malformed.count:
         screen.note(f"{source}: left out {result.malformed}")
     written = {"out": None if target is None else target.path, "plan_out": plan_out}

@@ -52,13 +52,13 @@ def facts(rows: Sequence[tuple[str, str, str, str]]) -> Table:
 
 def verdicts(rows: Sequence[tuple[bool, bool, str, str, str]], screen: Console) -> Table:
     """One line a check (ok, needed, name, detail, remedy), its remedy below it where it failed."""
-    good, bad, optional = ("✓", "✗", "–") if _can_print(screen, "✓✗–") else ("ok", "NO", "-")
+    good, bad, optional, do = ("✓", "✗", "–", "→") if _can_print(screen, "✓✗–→") else ("ok", "NO", "-", "=>")
     table = Table.grid(padding=(0, 2))
     for well, needed, name, detail, remedy in rows:
         sign = Text(good, "green") if well else Text(bad, "bold red") if needed else Text(optional, QUIET_STYLE)
         table.add_row(sign, Text(name), Text(detail))
         if remedy and not well:
-            table.add_row("", "", Text(remedy, "yellow"))
+            table.add_row("", "", Text(f"{do} {remedy}", "yellow"))
     return table
 
 
@@ -83,7 +83,7 @@ def load_bars(head: Sequence[int], tail: Sequence[int], screen: Console, width: 
 
 
 def bars_side_by_side(
-    loads: Mapping[str, tuple[Sequence[int], Sequence[int]]], screen: Console, width: int = 24
+    loads: Mapping[str, tuple[Sequence[int], Sequence[int]]], screen: Console, width: int = 23
 ) -> Table:
     """Head and tail loads of several schemes, a bar a worker and scheme, all on one scale; a mark at an even share.
 
@@ -98,7 +98,7 @@ def bars_side_by_side(
     table.add_column("", style=QUIET_STYLE, no_wrap=True)
     for name in loads:
         table.add_column(name, no_wrap=True)
-        table.add_column("", justify="right", no_wrap=True, min_width=8)
+        table.add_column("", justify="right", no_wrap=True, min_width=9)
     ranked = {name: _rows(total) for name, total in totals.items()}
     for row, (rank, worker) in enumerate(next(iter(ranked.values()))):
         cells: list[Text | str] = [rank or f"worker {worker}"]
@@ -106,7 +106,7 @@ def bars_side_by_side(
             one = ranked[name][row][1]
             load = int(totals[name][one])
             bar = _bar(int(head[one]), load, most, width, even, signs)
-            cells += [bar, f"{100 * load / max(1, sum(totals[name])):.2f} %"]
+            cells += [bar, f"{100 * load / max(1, sum(totals[name])):.2f} % "]
         table.add_row(*cells)
     return table
 

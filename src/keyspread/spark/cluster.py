@@ -65,6 +65,8 @@ class Cluster:
             "spark.driver.host": _HOST,
             "spark.driver.bindAddress": _HOST,
             "spark.executor.memory": self._memory,
+            # As if every executor were on a machine of its own: what a dead one had on disk is lost.
+            "spark.shuffle.readHostLocalDisk": "false",
         }
 
     def __enter__(self) -> "Cluster":

@@ -6,8 +6,8 @@ to plan (twice if some key is hot), once to deal and merge, once to compare.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from keyspread.spark.sources import Malformed, Source
 from keyspread.spark.watch import Watch
 
 _ROWS = "keyspread_rows"  # of a key, in the merged result
+_HASH = "keyspread_hash"
 _FOR_PLANNED = {"previous", "sample", "buckets"}
 
 
@@ -60,12 +61,11 @@ class JobResult:
     malformed: Malformed
     seconds: dict[str, float]
     merged: DataFrame = field(repr=False)
-    _kept: tuple[DataFrame, ...] = field(default=(), repr=False)
+    _kept: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def release(self) -> None:
         """Let Spark forget what it kept for this job."""
-        for one in self._kept:
-            one.unpersist()
+        self._kept.close()
 
     def to_dict(self) -> dict[str, Any]:
         """Give all but the merged rows as plain values, ready for JSON (`default=str` for dates and the like)."""
@@ -147,59 +147,56 @@ def run_job(
     wanted = _wanted(source, aggregates)
     columns = result_schema(source, wanted).names
     clock = _Clock(progress)
-    kept = []
-    rows = source.rows.select(*_needed(source, wanted))
-    if source.keep:
-        kept.append(rows := rows.persist())
-    try:
-        if name == PLANNED:
+    with ExitStack() as kept:  # emptied here if something fails, else by `release`
+        rows = source.rows.select(*_needed(source, wanted))
+        if source.keep:
+            rows = _keep(rows, kept)
+        if name == PLANNED and plan is None:
             with clock.step("counting keys"):
-                if plan is None:
-                    plan = plan_rows(rows, source.key, workers, seed=seed, **options)
-                    _check_rows(source, int(plan.loads.sum()) or 1, source.malformed(), strict)  # the sooner the better
-            how: dict[str, Any] = {"plan": plan}
-        else:
-            how = {"seed": seed, **options}
+                plan = plan_rows(rows, source.key, workers, seed=seed, **options)
+                if strict:  # the sooner the better
+                    _check_rows(source, 1, source.malformed(), strict)
+        how = {"plan": plan} if name == PLANNED else {"seed": seed, **options}
         watch = Watch(hottest=0)
         with clock.step("dealing and merging"):
-            spread = aggregate(
-                rows, source.key, {**wanted, _ROWS: "count(*)"}, workers, name, watch=watch, **how
-            ).persist()
-            kept.append(spread)
+            counted = {**wanted, _ROWS: "count(*)"}
+            spread = _keep(aggregate(rows, source.key, counted, workers, name, watch=watch, **how), kept)
             hottest = _hottest(spread, source.key, max(top, int(1 / threshold) + 1))
             keys, total = spread.agg(F.count("*"), F.coalesce(F.sum(_ROWS), F.lit(0))).collect()[0]
         malformed = source.malformed()
         _check_rows(source, total, malformed, strict)
-        hot = [row["keyspread_hash"] for row in hottest if row[_ROWS] >= threshold * total]
+        hot = [row[_HASH] for row in hottest if row[_ROWS] >= threshold * total]
         shown = hottest[:top]
         with clock.step("comparing schemes"):
             outcomes, workers_of = compare_schemes(
-                rows, source.key, workers, name, seed, how, hot, [row["keyspread_hash"] for row in shown]
+                rows, source.key, workers, name, seed, how, hot, [row[_HASH] for row in shown]
             )
         loads = watch.balance.loads
         if int(loads.sum()) == total:  # else a task ran twice, and was counted twice
-            outcomes[0] = Outcome(name, loads, np.minimum(outcomes[0].head_loads, loads), outcomes[0].replicas)
-    except BaseException:
-        for one in kept:
-            one.unpersist()
-        raise
-    return JobResult(
-        source=source,
-        scheme=name,
-        workers=workers,
-        threshold=threshold,
-        aggregates=wanted,
-        rows=int(total),
-        keys=int(keys),
-        hot_keys=len(hot),
-        outcomes=tuple(outcomes),
-        hottest=tuple(_hot_key(row, columns, len(source.key), workers_of) for row in shown),
-        plan=plan,
-        malformed=malformed,
-        seconds=clock.seconds,
-        merged=spread.drop(_ROWS),
-        _kept=tuple(kept),
-    )
+            outcomes[0] = replace(outcomes[0], loads=loads, head_loads=np.minimum(outcomes[0].head_loads, loads))
+        return JobResult(
+            source=source,
+            scheme=name,
+            workers=workers,
+            threshold=threshold,
+            aggregates=wanted,
+            rows=int(total),
+            keys=int(keys),
+            hot_keys=len(hot),
+            outcomes=tuple(outcomes),
+            hottest=tuple(_hot_key(row, columns, len(source.key), workers_of) for row in shown),
+            plan=plan,
+            malformed=malformed,
+            seconds=clock.seconds,
+            merged=spread.drop(_ROWS),
+            _kept=kept.pop_all(),
+        )
+
+
+def _keep(rows: DataFrame, kept: ExitStack) -> DataFrame:
+    rows = rows.persist()
+    kept.callback(rows.unpersist)
+    return rows
 
 
 def result_schema(source: Source, aggregates: Mapping[str, str] | None = None) -> StructType:
@@ -273,8 +270,8 @@ def _check_rows(source: Source, total: int, malformed: Malformed, strict: bool) 
 
 
 def _hottest(merged: DataFrame, key: Key, many: int) -> list[Any]:
-    hashed = merged.withColumn("keyspread_hash", key_hash(merged, _result_key(merged, key)))
-    return hashed.orderBy(F.desc(_ROWS), "keyspread_hash").limit(many).collect()
+    hashed = merged.withColumn(_HASH, key_hash(merged, _result_key(merged, key)))
+    return hashed.orderBy(F.desc(_ROWS), _HASH).limit(many).collect()
 
 
 def _result_key(merged: DataFrame, key: Key) -> list[str]:
@@ -288,5 +285,5 @@ def _hot_key(row: Any, columns: Sequence[str], width: int, workers_of: Mapping[i
         key=dict(zip(columns[:width], values, strict=False)),
         values=dict(zip(columns[width:], values[width : len(columns)], strict=True)),
         rows=int(row[_ROWS]),
-        workers=workers_of[row["keyspread_hash"]],
+        workers=workers_of[row[_HASH]],
     )

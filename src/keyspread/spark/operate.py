@@ -87,11 +87,12 @@ def _maker(operator: Operator[Any], width: int, names: Sequence[str]) -> Any:
                     own = own.reset_index(drop=True)
                 known = states[key] if key in states else _step(operator, "zero", key)
                 states[key] = _step(operator, "update", key, known, own)
-        keys = list(states)
+        if not states:
+            return
+        head, keys = pa.concat_tables(heads), list(states)
         for begin in range(0, len(keys), _ROWS):
             pickled = [_pickled(operator, key, states[key]) for key in keys[begin : begin + _ROWS]]
-            head = pa.concat_tables(heads).slice(begin, _ROWS)
-            yield from _batches([*head.columns, pa.array(pickled, pa.binary())])
+            yield from _batches([*head.slice(begin, _ROWS).columns, pa.array(pickled, pa.binary())])
 
     return make
 

@@ -242,6 +242,8 @@ def _parquet(spark: SparkSession, files: Files, key: tuple[str, ...]) -> Source:
 
 def _csv(spark: SparkSession, files: Files, key: tuple[str, ...]) -> Source:
     reader = spark.read.option("header", True).option("columnNameOfCorruptRecord", _MALFORMED)
+    # Pruned to some columns, Spark would not see that a line has too many.
+    reader = reader.option("columnPruning", False)
     inferred = reader.option("inferSchema", True).csv(files.address)
     names = _checked(inferred, key, files)
     as_text = {name.lower() for name in names}

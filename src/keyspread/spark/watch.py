@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from keyspread import checks, metrics
+from keyspread.errors import InputError
 from keyspread.spark.keys import Key, column, key_columns
 
 _TRACKED = 10_000  # items in the sketch of the hottest keys: a count may be off by rows / 7,500
@@ -62,6 +64,8 @@ class Watch:
 
     def on(self, routed: DataFrame, names: Sequence[str], workers: int, worker: str) -> DataFrame:
         """Give the same rows, seen by this watch when they pass."""
+        if self._workers:
+            raise InputError("this Watch has been on a spread already; make another one")
         self._workers = workers
         # A sketch that has room for every worker counts exactly, and at once for all of them.
         seen = [F.expr(f"approx_top_k({worker}, {workers}, {max(_TRACKED, 2 * workers)})").alias("loads")]
@@ -72,11 +76,20 @@ class Watch:
     @property
     def balance(self) -> Balance:
         """What was seen; waits until the first action on the DataFrame has run."""
-        seen = self._observation.get
+        seen = self._seen()
         loads = np.zeros(self._workers, np.int64)
-        for item in seen["loads"] or ():
+        for item in seen.get("loads") or ():
             loads[item[0]] = item[1]
         return Balance(loads, _pairs(seen.get("hottest")))
+
+    def _seen(self) -> dict[str, Any]:
+        try:
+            return self._observation.get
+        except Py4JError as error:
+            # Where Spark knows beforehand that there are no rows it leaves this out too, and stumbles over that here.
+            if "toPyRow" not in str(error):
+                raise
+            return {}
 
 
 def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: int = 10) -> Balance:
@@ -101,6 +114,10 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
     found = spread.select(*own).groupBy("worker").agg(*seen).agg(*together).collect()[0]
     loads = np.zeros(workers, np.int64)
     for item in found["loads"]:
+        if item["worker"] >= workers:
+            raise InputError(
+                f"the DataFrame has rows in partition {item['worker']}, so it was not spread over {workers} workers"
+            )
         loads[item["worker"]] = item["rows"]
     return Balance(loads, _pairs(found["hottest"]) if key is not None else ())
 

@@ -1,0 +1,28 @@
+"""Spark Connect: the tests that are marked for it, run again in a process that has no classic session."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("grpc_status")
+
+
+def test_the_marked_tests_pass_over_connect():
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTEST_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-m", "connect", "-p", "no:cacheprovider", str(Path(__file__).parent)],
+        env={**environment, "KEYSPREAD_TEST_REMOTE": "local[2]"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    told = re.search(r"(\d+) passed", done.stdout)
+    assert told is not None
+    assert int(told[1]) > 40
+    assert not re.search(r"skipped|xfailed", done.stdout)
