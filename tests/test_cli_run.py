@@ -1,6 +1,8 @@
 """`keyspread run`: the screen, the JSON, what is written, and one line with exit code 2 for every mistake."""
 
+import datetime
 import gzip
+import io
 import json
 import logging
 import os
@@ -15,8 +17,14 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("typer")
 
-from keyspread.cli import main, quiet
-from keyspread.cli.outcome import verdict
+import numpy as np
+from rich.console import Console
+
+from keyspread.cli import main, quiet, screen
+from keyspread.cli.outcome import show, verdict
+from keyspread.spark.compare import Outcome
+from keyspread.spark.job import HotKey, JobResult
+from keyspread.spark.sources import Malformed, Source
 
 SMALL = ["run", "--messages", "5e3", "--keys", "200", "--workers", "4"]
 ENTRY = "import sys; from keyspread.cli import main; sys.exit(main())"
@@ -183,45 +191,85 @@ def test_results_never_replace_what_is_read(run, spark, tmp_path):
     assert spark.read.parquet(str(tmp_path / "rows")).count() == 3
 
 
-@pytest.mark.parametrize("workers", [1, 21, 300])
-def test_any_number_of_workers_fits_80_columns(run, monkeypatch, workers):
-    monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = run("run", "--messages", 2000, "--keys", 50, "--workers", workers, "--scheme", "key", "--top", 3)
-    assert code == 0
-    assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
-    assert ("busiest" in out.split("even share\n", 1)[1]) == (workers > 20)
+def outcome(scheme, *loads, replicas=9):
+    return Outcome(scheme, np.array(loads), np.array(loads) // 2, replicas)
 
 
-def test_long_keys_and_odd_values_fit_80_columns(run, tmp_path, monkeypatch):
+def result(*outcomes, title="rows.csv", hottest=(), aggregates=None):
+    source = Source(None, ("k",), title, {})
+    loads = outcomes[0].loads
+    return JobResult(
+        *(source, outcomes[0].scheme, len(loads), 0.2, aggregates or {"count": "count(*)"}, int(loads.sum()), 5, 1),
+        *(outcomes, tuple(hottest), None, Malformed(), {"comparing schemes": 1.25}, None),
+    )
+
+
+def screen_of(given, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    path = tmp_path / f"{'long ' * 20}.json"
-    path.write_text(json.dumps({"k": "[red]é\n" * 30, "v": "x" * 200}) + '\n{"k": "", "v": null}\n{"v": "y"}\n')
-    code, out, _ = run("run", "--source", path, "--key", "k", "--workers", 2, "--aggregate", "longest=max(v)")
-    assert code == 0
-    assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
-    assert "[red]é [red]é" in out
-    assert "null" in out
+    show(given, {"out": None, "plan_out": None})
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    return lines
+
+
+@pytest.mark.parametrize("workers", [1, 20, 21, 2000])
+@pytest.mark.parametrize("scheme", ["planned", "key"])
+def test_any_number_of_workers_fits_80_columns(capsys, monkeypatch, workers, scheme):
+    usual = outcome("key", *range(10**9, 10**9 + workers))
+    chosen = usual if scheme == "key" else outcome(scheme, *[10**9] * workers, replicas=10**9)
+    lines = screen_of(result(*{chosen.scheme: chosen, "key": usual}.values()), capsys, monkeypatch)
+    assert f"worker{'s' if workers > 1 else ''}: rows.csv" in lines[1]
+    assert sum(line.startswith("worker ") for line in lines) == (workers if workers <= 20 else 0)
+    assert sum(line.startswith("busiest ") for line in lines) == (workers > 20)
+
+
+def test_bars_side_by_side_share_a_scale(capsys, monkeypatch):
+    lines = screen_of(result(outcome("planned", 10, 10), outcome("key", 19, 1)), capsys, monkeypatch)
+    at = lines.index("█ hot keys  ▒ other keys  │ even share")
+    assert lines[at + 2].split() == [
+        "worker",
+        "0",
+        "██████▒▒▒▒▒▒│",
+        "50.00",
+        "%",
+        "███████████▒▒▒▒▒▒▒▒▒▒▒▒",
+        "95.00",
+        "%",
+    ]
+    assert lines[at + 3].split() == ["worker", "1", "██████▒▒▒▒▒▒│", "50.00", "%", "▒", "│", "5.00", "%"]
+
+
+def test_long_names_and_odd_values_fit_80_columns(capsys, monkeypatch):
+    hottest = [
+        HotKey({"k": "[red]é\n" * 30, "d": datetime.date(2024, 1, 2)}, {"most": "x" * 200, "n": 10**30}, 10**9, 10**4),
+        HotKey({"k": None, "d": None}, {"most": None, "n": True}, 1, 1),
+        HotKey({"k": "", "d": 1.5}, {"most": 1234567.891, "n": 1234567}, 1, 1),
+    ]
+    given = result(outcome("planned", 5, 5), outcome("key", 9, 1), hottest=hottest, aggregates={"most": "", "n": ""})
+    lines = screen_of(given, capsys, monkeypatch)
+    assert any(line.startswith("[red]é [red]é") for line in lines)
+    assert any(line.startswith("null, null ") and line.endswith("True") for line in lines)
+    assert any(line.startswith("'', 1.5 ") and line.endswith("1.23457e+06  1,234,567") for line in lines)
+    screen_of(result(outcome("planned", 5, 5), outcome("key", 9, 1), title="long " * 40), capsys, monkeypatch)
 
 
 def test_the_verdict_is_honest():
-    class Result:
-        workers = 4
+    even, uneven = outcome("planned", 5, 5, 5, 5), outcome("key", 14, 2, 2, 2)
+    assert verdict(result(even, uneven)) == "Key grouping would have kept one worker busy 2.8 × as long."
+    assert "as even here" in verdict(result(even, outcome("key", 5, 5, 5, 5)))
+    assert "no scheme has much to gain" in verdict(result(outcome("key", 5, 5, 5, 5)))
+    assert "2.8 × its even share: --scheme planned" in verdict(result(uneven))
+    assert verdict(result(outcome("planned", 5), outcome("key", 5))) == "One worker has it all: nothing to spread."
 
-        def __init__(self, *outcomes):
-            self.outcomes = outcomes
 
-    class Outcome:
-        def __init__(self, scheme, *loads):
-            import numpy as np
-
-            self.scheme, self.loads = scheme, np.array(loads)
-            self.busiest = float(self.loads.max() / self.loads.mean())
-
-    even, uneven = Outcome("planned", 5, 5, 5, 5), Outcome("key", 14, 2, 2, 2)
-    assert verdict(Result(even, uneven)) == "Key grouping would have kept one worker busy 2.8 × as long."
-    assert "as even here" in verdict(Result(even, Outcome("key", 5, 5, 5, 5)))
-    assert "no scheme has much to gain" in verdict(Result(Outcome("key", 5, 5, 5, 5)))
-    assert "2.8 × its even share: --scheme planned" in verdict(Result(uneven))
+def test_the_steps_are_told_on_a_terminal_only():
+    with screen.steps(None, 2) as step:
+        step("counting")
+    out = Console(file=io.StringIO(), force_terminal=True, width=80)
+    with screen.steps(out, 2) as step:
+        step("counting")
+        step("dealing")
+    assert "dealing" in out.file.getvalue()
 
 
 def test_without_pyspark_or_java():

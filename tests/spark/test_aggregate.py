@@ -152,14 +152,13 @@ def test_every_rule_and_every_name_is_tried_here():
 
 
 @pytest.mark.parametrize(
-    "scheme", [*(pytest.param(s, marks=pytest.mark.connect) for s in ("planned", "d-choices")), "w-choices", "shuffle"]
+    "scheme", [pytest.param("planned", marks=pytest.mark.connect), "d-choices", "w-choices", "shuffle"]
 )
 def test_exact_ones_are_equal_to_plain(rows, scheme):
     check(rows, "key", EXACT, scheme=scheme)
 
 
-@pytest.mark.connect
-@pytest.mark.parametrize("scheme", ["planned", "shuffle"])
+@pytest.mark.parametrize("scheme", ["planned", pytest.param("shuffle", marks=pytest.mark.connect)])
 def test_moments_are_equal_to_the_last_digits(rows, scheme):
     check(rows, "key", CLOSE, scheme=scheme, off=1e-9)
 
@@ -234,7 +233,6 @@ def test_approximate_distinct_counts(many, scheme):
         assert row.z == 0
 
 
-@pytest.mark.connect
 @pytest.mark.parametrize("scheme", ["planned", "shuffle"])
 def test_approximate_percentiles(many, scheme):
     sql = {
@@ -297,7 +295,6 @@ def test_count_distinct_has_a_name_of_its_own(rows):
     same(aggregate(rows, "key", {"d": "count_distinct(word)"}, 4, "shuffle"), expected)
 
 
-@pytest.mark.connect
 def test_names_with_anything_in_them(rows):
     odd = rows.selectExpr("key AS `the.key`", "i AS `a.b`", "i AS `with space`", "i AS `back``tick`", "i AS `x(y`")
     way = {"`a.b`": "sum(`a.b`)", "out.of": "max(`with space`)", "with space": "min(`back``tick`)", "": "sum(`x(y`)"}

@@ -24,5 +24,5 @@ def test_the_marked_tests_pass_over_connect():
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     told = re.search(r"(\d+) passed", done.stdout)
     assert told is not None
-    assert int(told[1]) > 40
+    assert int(told[1]) > 30
     assert not re.search(r"skipped|xfailed", done.stdout)

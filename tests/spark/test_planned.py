@@ -169,7 +169,6 @@ def test_many_thin_pieces_in_one_cell(rows):
     assert places(spread(rows, "key", 41, plan=made)) == sent_by(made, hashes(rows, "key"))
 
 
-@pytest.mark.connect
 def test_very_many_hot_keys_in_one_bucket(rows):
     made = plan(rows, "key", 3, buckets=3, threshold=0.003)
     assert len(made.head) > 60

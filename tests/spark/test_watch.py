@@ -99,7 +99,6 @@ def test_without_hottest_keys(rows):
     assert seen(watch).rows == 3000
 
 
-@pytest.mark.connect
 def test_keys_of_other_types(spark):
     df = spark.range(0, 100, 1, 2).selectExpr(
         "id % 4 AS number",
