@@ -1,6 +1,7 @@
 """What the Spark tests share: rows with hot keys, where rows lie, and where a Sender or a Plan would have sent them."""
 
 from collections import Counter
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -10,6 +11,17 @@ import keyspread as ks
 HOT = """CASE WHEN id % 97 = 0 THEN NULL WHEN id % 10 < 4 THEN 'hot' WHEN id % 10 < 6 THEN 'warm'
          ELSE concat('k', (id * id) % 211) END"""
 ONLINE = {scheme: {"choices": 3} if scheme == "greedy" else {} for scheme in ks.SCHEMES}
+
+
+@contextmanager
+def setting(spark, name, value):
+    """Within the block, a setting of the session has this value."""
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
 
 
 def skewed(spark, rows=3000, partitions=3):

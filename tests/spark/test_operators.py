@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from frames import skewed
+from frames import setting, skewed
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
@@ -19,6 +19,8 @@ from keyspread import Operator
 from keyspread.errors import InputError
 from keyspread.spark import Watch, aggregate
 from keyspread.spark.operate import OperatorError, _maker, _merger
+
+pytestmark = pytest.mark.usefixtures("static")
 
 # As for classes in a user's script: the workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -104,14 +106,6 @@ class Count(Operator):
         return {"n": state}
 
 
-@pytest.fixture(autouse=True)
-def static(spark):
-    before = spark.conf.get("spark.sql.adaptive.enabled")
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
-    yield
-    spark.conf.set("spark.sql.adaptive.enabled", before)
-
-
 @pytest.fixture(scope="module")
 def rows(spark):
     df = skewed(spark, 1500).cache()
@@ -142,13 +136,8 @@ def test_equal_to_plain(rows, operator, scheme):
 @pytest.mark.parametrize("operator", [Total, ArrowTotal])
 def test_keys_that_go_on_over_many_small_batches(spark, rows, operator):
     """States live across batches; in most batches every key is known already."""
-    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = spark.conf.get(name)
-    spark.conf.set(name, 5)
-    try:
+    with setting(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", 5):
         found = collected(aggregate(rows, "key", operator(), 3, "shuffle"))
-    finally:
-        spark.conf.set(name, before)
     assert found == totals(rows)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from frames import hashes, places, sent_by, skewed
+from frames import hashes, places, sent_by, setting, skewed
 from pyspark.sql import functions as F
 
 import keyspread as ks
@@ -16,15 +16,9 @@ from keyspread.errors import InputError
 from keyspread.spark import plan, spread
 from keyspread.streams import zipf
 
+pytestmark = pytest.mark.usefixtures("static")
+
 TURNS = 1 << 31
-
-
-@pytest.fixture(autouse=True)
-def static(spark):
-    before = spark.conf.get("spark.sql.adaptive.enabled")
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
-    yield
-    spark.conf.set("spark.sql.adaptive.enabled", before)
 
 
 @pytest.fixture(scope="module")
@@ -186,13 +180,9 @@ def test_empty_pieces_and_many_workers(rows):
 
 def test_dealing_under_ansi_and_without(spark, rows):
     made = plan(rows, "key", 5)
-    before = spark.conf.get("spark.sql.ansi.enabled")
     for ansi in ("true", "false"):
-        spark.conf.set("spark.sql.ansi.enabled", ansi)
-        try:
+        with setting(spark, "spark.sql.ansi.enabled", ansi):
             assert places(spread(rows, "key", 5, plan=made)) == sent_by(made, hashes(rows, "key"))
-        finally:
-            spark.conf.set("spark.sql.ansi.enabled", before)
 
 
 # A plan on other rows

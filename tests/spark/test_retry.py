@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from frames import places, skewed
+from frames import places, setting, skewed
 from pyspark import cloudpickle
 
 from keyspread.spark import aggregate, plan, spread
@@ -37,11 +37,8 @@ def stumbles(batches):
 
 @pytest.fixture
 def small_batches(spark):
-    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = spark.conf.get(name)
-    spark.conf.set(name, 100)
-    yield
-    spark.conf.set(name, before)
+    with setting(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", 100):
+        yield
 
 
 @pytest.mark.parametrize("scheme", TWO)

@@ -7,12 +7,14 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from frames import places, skewed
+from frames import places, setting, skewed
 from pyspark.sql import functions as F
 
 from keyspread import metrics
 from keyspread.errors import InputError
 from keyspread.spark import Balance, Watch, aggregate, balance, spread
+
+pytestmark = pytest.mark.usefixtures("static")
 
 WORKERS = 5
 
@@ -104,7 +106,6 @@ def test_keys_of_other_types(spark):
         "id % 4 AS number",
         "if(id % 2 = 0, NULL, 'a') AS a",
         "if(id % 4 = 0, NULL, named_struct('x', id % 2)) AS s",
-        "array(id % 2) AS list",
         "unhex('ff') AS raw",
         "id % 2 AS `with.dot`",
     )
@@ -117,8 +118,6 @@ def test_keys_of_other_types(spark):
             ('{"a":"a","number":1}', 25),
             ('{"a":"a","number":3}', 25),
         },
-        "s": {("{1}", 50), (None, 25), ("{0}", 25)},
-        "list": {("[0]", 50), ("[1]", 50)},
         "with.dot": {("0", 50), ("1", 50)},
         "s.x": {("1", 50), (None, 25), ("0", 25)},
     }.items():
@@ -163,10 +162,11 @@ def test_nothing_to_see(spark, scheme):
 @pytest.mark.connect
 @pytest.mark.parametrize("scheme", ["planned", "d-choices"])
 def test_nothing_to_see_known_before_or_while_it_runs(spark, scheme):
-    for empty in (spark.createDataFrame([], "key string"), skewed(spark, 100).where("xxhash64(id) = 7")):
-        watch = Watch()
-        assert aggregate(empty, "key", {"n": "count(*)"}, 3, scheme, watch=watch).collect() == []
-        assert seen(watch).loads.tolist() == [0, 0, 0]
+    with setting(spark, "spark.sql.adaptive.enabled", "true"):
+        for empty in (spark.createDataFrame([], "key string"), skewed(spark, 100).where("xxhash64(id) = 7")):
+            watch = Watch()
+            assert aggregate(empty, "key", {"n": "count(*)"}, 3, scheme, watch=watch).collect() == []
+            assert seen(watch).loads.tolist() == [0, 0, 0]
 
 
 def test_bad_input(rows):

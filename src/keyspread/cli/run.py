@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from keyspread.spark.sources import Files
 
 _ZIPF = "zipf"
+_LAW = {"skew": 1.4, "keys": 10_000, "messages": 1_000_000}
 _LOCAL = {
     "spark.sql.shuffle.partitions": 16,  # Spark's own 200 are for a cluster
     "spark.python.daemon.module": "keyspread.spark.daemon",
 }
+_SHORT = 5_000_000
+"""Rows up to which a run is over before the JVM's second compiler pays: without it, a quarter less of the cores."""
 
 
 def _source(help: str, **more: Any) -> Any:
@@ -126,11 +129,12 @@ def run(
     from keyspread.spark import sinks
     from keyspread.spark.job import check_options, result_schema, run_job
     from keyspread.spark.masters import check_master
-    from keyspread.spark.sources import file_source, find_files, zipf_source
+    from keyspread.spark.sources import check_law, file_source, find_files, zipf_source
 
     # Whatever can be refused without Spark is refused before it starts.
     files = None if source == _ZIPF else find_files(source, format)
     law = _law(files, format, key, _given(skew=skew, keys=keys, messages=messages))
+    check_law(**law, seed=seed, partitions=partitions)
     plan = _plan(plan_in, "--plan-in")
     options = _given(threshold=threshold, tolerance=tolerance, capacity=capacity, choices=choices)
     options |= _given(half_life=half_life, sample=sample, previous=_plan(previous, "--previous"))
@@ -141,9 +145,11 @@ def run(
     if master is not None:
         check_master(master)
 
-    with quiet.held(not verbose) as held, screen.steps(held.console, 5 if target else 4) as step:
+    counts = scheme.lower() == "planned" and plan is None
+    short = files is None and law["messages"] <= _SHORT
+    with quiet.held(not verbose) as held, screen.steps(held.console, 3 + counts + (target is not None)) as step:
         step("starting Spark")
-        with _spark(master, held, verbose) as spark, _told(verbose):
+        with _spark(master, held, verbose, short) as spark, _told(verbose):
             if files is None:
                 found = zipf_source(spark, **law, seed=seed, partitions=partitions)
             else:
@@ -190,7 +196,7 @@ def _law(files: "Files | None", format: str | None, key: list[str] | None, law: 
     elif format or key:
         name, value = ("--format", format) if format else ("--key", (key or [""])[0])
         raise InputError(f"{name} is for files, got {value!r} with --source zipf: name them, or leave it out")
-    return law
+    return {**_LAW, **law}
 
 
 def _plan(path: str | None, option: str) -> "Plan | None":
@@ -249,7 +255,7 @@ def _target(out: str | None, format: str | None, overwrite: bool, files: "Files 
 
 
 @contextmanager
-def _spark(master: str | None, held: "Held", verbose: bool) -> Iterator["SparkSession"]:
+def _spark(master: str | None, held: "Held", verbose: bool, short: bool) -> Iterator["SparkSession"]:
     """Give the session of this process if there is one, else a new one that ends with the block."""
     from pyspark.sql import SparkSession
 
@@ -260,7 +266,7 @@ def _spark(master: str | None, held: "Held", verbose: bool) -> Iterator["SparkSe
     if running is not None:
         yield running
         return
-    spark = _start(master, held, verbose)
+    spark = _start(master, held, verbose, short)
     try:
         with quiet.stopped_by_ctrl_c(spark.stop):
             if not is_local(master):
@@ -271,7 +277,7 @@ def _spark(master: str | None, held: "Held", verbose: bool) -> Iterator["SparkSe
         spark.stop()
 
 
-def _start(master: str | None, held: "Held", verbose: bool) -> "SparkSession":
+def _start(master: str | None, held: "Held", verbose: bool, short: bool) -> "SparkSession":
     from keyspread.cli import quiet
     from keyspread.spark import session
     from keyspread.spark.masters import is_local
@@ -280,6 +286,8 @@ def _start(master: str | None, held: "Held", verbose: bool) -> "SparkSession":
     config: dict[str, Any] = {} if verbose else {"spark.log.level": "OFF"}
     if is_local(master):
         config |= _LOCAL
+        if short:
+            config["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
     try:
         with quiet.uninterrupted():  # a JVM whose launch is cut short would be left behind, alive
             if master is not None and master.startswith("sc://"):

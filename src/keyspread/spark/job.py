@@ -4,6 +4,7 @@
 to plan (twice if some key is hot), once to deal and merge, once to compare.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -98,13 +99,18 @@ class JobResult:
                     "rows": hot.rows,
                     "share": hot.rows / self.rows,
                     "workers": hot.workers,
-                    **hot.values,
+                    **{name: _finite(value) for name, value in hot.values.items()},
                 }
                 for hot in self.hottest
             ],
             "plan": None if self.plan is None else _of_plan(self.plan),
             "seconds": {name: round(value, 2) for name, value in self.seconds.items()},
         }
+
+
+def _finite(value: Any) -> Any:
+    """Give what JSON can hold: it has no NaN and no infinity."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _of_plan(plan: Plan) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def _check_replaceable(folder: str) -> None:
 
 def check_apart(target: Target, source: str) -> None:
     """Refuse to replace what is being read."""
-    read, written = os.path.realpath(source), os.path.realpath(target.path)
+    read, written = os.path.realpath(source.removeprefix("file://")), os.path.realpath(target.path)
     if target.local and (read + os.sep).startswith(written + os.sep):
         raise InputError(f"{target.path} is where the rows come from: choose another folder for the results")
 

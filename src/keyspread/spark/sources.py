@@ -93,12 +93,9 @@ def zipf_source(
     ...     session(), keys=100, messages=3, seed=1, partitions=2).rows.collect()
     True
     """
-    messages = checks.whole_number("messages", messages, minimum=1, maximum=2**62)
-    skew, keys = checks.not_negative("skew", skew), checks.whole_number("keys", keys)
-    seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
+    check_law(skew, keys, messages, seed, partitions)
     if partitions is None:
         partitions = max(_SENDERS, math.ceil(messages / _ROWS_A_SENDER))
-    partitions = checks.whole_number("partitions", partitions)
     positions = spark.range(0, messages, 1, partitions)
     # Not that it were so: but Spark evaluates what it holds for deterministic as often as it likes.
     rank = F.arrow_udf(_ranks(skew, keys, seed), "bigint").asNondeterministic()  # type: ignore[attr-defined]
@@ -108,6 +105,16 @@ def zipf_source(
         title=f"Zipf {skew:g} over {keys:,} keys",
         facts={"source": "zipf", "skew": skew, "zipf_keys": keys, "seed": seed, "partitions": partitions},
     )
+
+
+def check_law(skew: float, keys: int, messages: int, seed: int, partitions: int | None) -> None:
+    """Refuse what `zipf_source` cannot draw, without Spark."""
+    checks.not_negative("skew", skew)
+    checks.whole_number("keys", keys)
+    checks.whole_number("messages", messages, maximum=2**62)
+    checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
+    if partitions is not None:
+        checks.whole_number("partitions", partitions)
 
 
 def _ranks(skew: float, keys: int, seed: int) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
