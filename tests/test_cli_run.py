@@ -1,6 +1,5 @@
 """`keyspread run`: the screen, the JSON, what is written, and one line with exit code 2 for every mistake."""
 
-import datetime
 import gzip
 import io
 import json
@@ -23,7 +22,7 @@ from rich.console import Console
 from keyspread.cli import main, quiet, screen
 from keyspread.cli.outcome import show, verdict
 from keyspread.spark.compare import Outcome
-from keyspread.spark.job import HotKey, JobResult
+from keyspread.spark.job import JobResult
 from keyspread.spark.sources import Malformed, Source
 
 SMALL = ["run", "--messages", "5e3", "--keys", "200", "--workers", "4"]
@@ -237,20 +236,6 @@ def test_bars_side_by_side_share_a_scale(capsys, monkeypatch):
         "%",
     ]
     assert lines[at + 3].split() == ["worker", "1", "██████▒▒▒▒▒▒│", "50.00", "%", "▒", "│", "5.00", "%"]
-
-
-def test_long_names_and_odd_values_fit_80_columns(capsys, monkeypatch):
-    hottest = [
-        HotKey({"k": "[red]é\n" * 30, "d": datetime.date(2024, 1, 2)}, {"most": "x" * 200, "n": 10**30}, 10**9, 10**4),
-        HotKey({"k": None, "d": None}, {"most": None, "n": True}, 1, 1),
-        HotKey({"k": "", "d": 1.5}, {"most": 1234567.891, "n": 1234567}, 1, 1),
-    ]
-    given = result(outcome("planned", 5, 5), outcome("key", 9, 1), hottest=hottest, aggregates={"most": "", "n": ""})
-    lines = screen_of(given, capsys, monkeypatch)
-    assert any(line.startswith("[red]é [red]é") for line in lines)
-    assert any(line.startswith("null, null ") and line.endswith("True") for line in lines)
-    assert any(line.startswith("'', 1.5 ") and line.endswith("1.23457e+06  1,234,567") for line in lines)
-    screen_of(result(outcome("planned", 5, 5), outcome("key", 9, 1), title="long " * 40), capsys, monkeypatch)
 
 
 def test_the_verdict_is_honest():

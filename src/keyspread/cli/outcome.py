@@ -94,12 +94,12 @@ def _schemes(result: "JobResult") -> Table:
 
 def _hottest(result: "JobResult") -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style=screen.QUIET_STYLE, pad_edge=False)
-    table.add_column("hottest keys", min_width=22, max_width=30, no_wrap=True, overflow="ellipsis")
+    table.add_column("hottest keys", min_width=14, max_width=30, no_wrap=True, overflow="ellipsis")
     for title in ("rows", "share", "workers"):
-        table.add_column(title, justify="right", no_wrap=True)
+        table.add_column(title, justify="right", no_wrap=True, min_width=len(title))
     names = [name for name, call in result.aggregates.items() if call != "count(*)"][:_MOST_VALUES]  # that is in `rows`
     for name in names:
-        table.add_column(Text(name), justify="right", no_wrap=True, overflow="ellipsis")
+        table.add_column(Text(name), justify="right", no_wrap=True, overflow="ellipsis", max_width=12)
     for hot in result.hottest:
         table.add_row(
             Text(", ".join(_plain(part) for part in hot.key.values())),
