@@ -146,19 +146,21 @@ def test_every_rule_and_every_name_is_tried_here():
     assert tried | SKETCHES >= {*RULES, *_OTHER_NAMES} - {"count_distinct"}
 
 
-@pytest.mark.parametrize("scheme", [pytest.param("planned", marks=pytest.mark.connect), "shuffle"])
-def test_exact_ones_are_equal_to_plain(rows, scheme):
-    check(rows, "key", EXACT, scheme=scheme)
+def test_exact_ones_are_equal_to_plain(rows):
+    """By shuffling every key is cut into parts, the hardest case."""
+    check(rows, "key", EXACT, scheme="shuffle")
 
 
-@pytest.mark.parametrize("scheme", ["d-choices", "w-choices", "key"])
+@pytest.mark.parametrize(
+    "scheme", [pytest.param("planned", marks=pytest.mark.connect), "d-choices", "w-choices", "key"]
+)
 def test_by_any_scheme(rows, scheme):
     check(rows, "key", {name: EXACT[name] for name in ("n", "total", "mean_p", "set_", "d_odd")}, scheme=scheme)
 
 
-@pytest.mark.parametrize("scheme", ["planned", pytest.param("shuffle", marks=pytest.mark.connect)])
-def test_moments_are_equal_to_the_last_digits(rows, scheme):
-    check(rows, "key", CLOSE, scheme=scheme, off=1e-9)
+@pytest.mark.connect
+def test_moments_are_equal_to_the_last_digits(rows):
+    check(rows, "key", CLOSE, scheme="shuffle", off=1e-9)
 
 
 def test_moments_of_values_far_from_zero(spark):
@@ -231,7 +233,7 @@ def test_approximate_distinct_counts(many, scheme):
         assert row.z == 0
 
 
-@pytest.mark.parametrize("scheme", ["planned", "shuffle"])
+@pytest.mark.parametrize("scheme", ["shuffle"])
 def test_approximate_percentiles(many, scheme):
     sql = {
         "half": "approx_percentile(v, 0.5)",
@@ -253,7 +255,7 @@ def test_approximate_percentiles(many, scheme):
         assert (row.several[0], row.several[-1]) == (own[0], own[-1])
 
 
-@pytest.mark.parametrize("scheme", ["planned", "shuffle"])
+@pytest.mark.parametrize("scheme", ["planned"])
 def test_approximate_top_k(many, scheme):
     sql = {"five": "approx_top_k(word)", "three": "approx_top_k(word, 3)"}
     found = aggregate(many, "key", sql, 4, scheme)
