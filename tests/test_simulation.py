@@ -30,6 +30,7 @@ FIELDS = {
     "replicas": int,
     "head_replicas": int,
     "choices": list,
+    "sender_error": float,
     "imbalance_over_time": list,
     "window_imbalance": list,
 }

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_MOST_CELLS = 1 << 30  # of the (key, worker) table: more are counted in several rounds
-
 
 def imbalance(loads: npt.NDArray[Any]) -> float:
     """Give I = largest share of a worker - 1/n: 0 is perfect, and nothing has no imbalance.
@@ -44,34 +42,3 @@ def window_ends(messages: int, windows: int) -> npt.NDArray[np.int64]:
     """
     windows = min(windows, messages)
     return np.arange(1, windows + 1, dtype=np.int64) * messages // max(1, windows)
-
-
-def loads_by_window(
-    assignment: npt.NDArray[np.int32], workers: int, ends: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Give the messages of each worker in each window: an array [window, worker]."""
-    table = np.zeros((ends.size, workers), np.int64)
-    begin = 0
-    for window, end in enumerate(ends.tolist()):
-        table[window] = np.bincount(assignment[begin:end], minlength=workers)
-        begin = end
-    return table
-
-
-def workers_per_key(
-    ids: npt.NDArray[Any], assignment: npt.NDArray[np.int32], keys: int, workers: int
-) -> npt.NDArray[np.int64]:
-    """Give the number of distinct workers of each key 0 … keys-1; their sum is the number of replicas.
-
-    >>> workers_per_key(np.array([0, 0, 1]), np.array([3, 1, 3]), keys=2, workers=4).tolist()
-    [2, 1]
-    """
-    counts = np.zeros(keys, np.int64)
-    step = max(1, _MOST_CELLS // workers)
-    for begin in range(0, keys, step):
-        size = min(step, keys - begin)
-        own = slice(None) if size == keys else (ids >= begin) & (ids < begin + size)
-        seen = np.zeros(size * workers, np.bool_)
-        seen[(ids[own].astype(np.int64) - begin) * workers + assignment[own]] = True
-        counts[begin : begin + size] = seen.reshape(size, workers).sum(axis=1)
-    return counts

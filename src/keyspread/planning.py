@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from keyspread import checks
+from keyspread.encoded import Encoded
 from keyspread.errors import InputError
 from keyspread.kernels import dealing
 from keyspread.metrics import hot_from
@@ -58,8 +58,8 @@ def plan(
     workers = checks.whole_number("workers", workers)
     threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
     count = bucket_count(workers, previous, buckets)
-    distinct, ids = encoded(keys)
-    messages = np.bincount(ids, minlength=distinct.size)
+    batch = Encoded.of(keys)
+    distinct, ids, messages = batch.hashes, batch.ids, batch.counts
     hot = np.flatnonzero(messages >= hot_from(threshold, keys.size))
     hot = hot[np.lexsort((distinct[hot], -messages[hot]))]
     tail = messages.copy()
@@ -205,12 +205,6 @@ def _exact_cuts(head: tuple[HotKey, ...], hot: npt.NDArray[np.intp], ids: npt.ND
         ends = np.cumsum(key.weights)[:-1]
         cuts.append([*(np.partition(own, ends)[ends].tolist() if ends.size else []), dealing.TURNS])
     return cuts
-
-
-def encoded(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Give the distinct hashes and, for every message, which of them it has."""
-    encoded = pa.array(keys).dictionary_encode()
-    return np.asarray(encoded.dictionary), np.asarray(encoded.indices)
 
 
 def _bucket_of(key: int, buckets: int) -> int:

@@ -150,6 +150,22 @@ class Sender:
         """How many workers a hot key may use now (where there is no head: any key)."""
         return self._state.choices
 
+    def memory(self) -> dict[str, int]:
+        """Weigh what is kept, in bytes: the loads, the heavy hitters, and working copies that make routing quick.
+
+        >>> Sender("w-choices", workers=100).memory()["loads"]
+        800
+        """
+        state = self._state
+        balance = state.balance
+        counters = () if state.heavy_hitters is None else state.heavy_hitters._summary
+        copies = [balance.levels, balance.digests, balance.scalars, *(state.candidates or ())]
+        return {
+            "loads": balance.loads.nbytes,
+            "heavy_hitters": sum(array.nbytes for array in counters),
+            "working_copies": sum(array.nbytes for array in copies),
+        }
+
     def head(self) -> list[HeavyHitter]:
         """Give every key whose share may be the threshold or more: [(hash, lower, upper), …], hottest first.
 

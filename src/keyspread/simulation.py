@@ -1,6 +1,10 @@
-"""The simulator: one stream, dealt round robin to s senders, and what came of it. In-process, no engine."""
+"""The simulator: one stream, dealt round robin to s senders, and what came of it. In-process, no engine.
 
-from collections.abc import Callable
+A stretch of messages is routed, tallied and forgotten: beside the stream itself, memory is one bit for each key and
+worker.
+"""
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,13 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks, metrics
+from keyspread.encoded import Encoded
 from keyspread.errors import InputError
-from keyspread.planning import encoded, plan
+from keyspread.kernels.balance import words_for
+from keyspread.kernels.tally import count_bits, tally
+from keyspread.planning import plan
+from keyspread.plans import Plan
 from keyspread.schemes import PLANNED, find_scheme
 from keyspread.sender import Sender
 from keyspread.settings import Settings, default_threshold
 
-_CHUNK = 1 << 20  # messages between two reports of progress
+_CHUNK = 1 << 18  # messages routed at once: their hashes and workers stay in the cache until they are tallied
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class Simulation:
     head_replicas: int
     choices: tuple[int, ...]
     """How many workers a hot key could use in the end, one number a source (planned: the most that one used)."""
+    sender_error: float
+    """How far a sender's own view of a worker's load was off in the end, as a part of it; the largest of all."""
     imbalance_over_time: npt.NDArray[np.float64]
     """I(t) at the window ends."""
     window_imbalance: npt.NDArray[np.float64]
@@ -62,7 +72,7 @@ class Simulation:
 
 
 def simulate(
-    hashes: npt.NDArray[Any],
+    hashes: npt.NDArray[Any] | Encoded,
     scheme: str,
     workers: int,
     *,
@@ -76,95 +86,146 @@ def simulate(
     """Deal a stream to `sources` senders in turn and give the exact loads, imbalances and replicas that result.
 
     `scheme` is one of `SCHEMES`, with the options of `Sender`, or "planned", which plans every window from itself
-    (options: threshold, buckets). `progress` is called with the number of messages routed so far.
+    (options: threshold, buckets). `progress` is called with the number of messages routed so far. A stream that is
+    simulated often is best given as `keyspread.streams.Encoded`, which saves finding its keys each time.
 
     >>> stream = np.random.default_rng(1).zipf(2.0, 10_000)
     >>> result = simulate(stream, "w-choices", workers=10)
     >>> result.imbalance < 0.01 < simulate(stream, "key", workers=10).imbalance
     True
     """
-    keys = checks.hashes(hashes)
+    stream = hashes if isinstance(hashes, Encoded) else Encoded.of(checks.hashes(hashes))
     workers = checks.whole_number("workers", workers)
     sources = checks.whole_number("sources", sources)
     windows = checks.whole_number("windows", windows)
     seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63)
-    ends = metrics.window_ends(keys.size, windows)
-    report = progress or (lambda done: None)
+    ends = metrics.window_ends(stream.messages, windows)
+    router: _Senders | _Planner
     if isinstance(scheme, str) and scheme.lower() == PLANNED:
-        name = PLANNED
-        routed, most, threshold = _planned(keys, workers, ends, report, **options)
-        choices = (most,) * sources
+        router = _Planner(workers, sources, **options)
     else:
-        name = find_scheme(scheme).name
-        Settings.of(find_scheme(scheme), workers, seed=seed, **options)  # one clear line for a wrong option
-        senders = [Sender(name, workers, source=source, seed=seed, **options) for source in range(sources)]
-        routed = _online(keys, senders, report)
-        choices = tuple(sender.choices for sender in senders)
-        threshold = senders[0].settings.threshold
-    distinct, ids = encoded(keys)
-    is_head = np.bincount(ids, minlength=distinct.size) >= metrics.hot_from(threshold, keys.size)
-    replicas = metrics.workers_per_key(ids, routed, distinct.size, workers)
-    by_window = metrics.loads_by_window(routed, workers, ends)
-    loads = by_window.sum(axis=0)
-    head_load = np.bincount(routed[is_head[ids]], minlength=workers)
-    over_time = np.array([metrics.imbalance(row) for row in np.cumsum(by_window, axis=0)])
-    window_imbalance = np.array([metrics.imbalance(row) for row in by_window])
+        router = _Senders(scheme, workers, sources, seed, options)
+    is_head = stream.counts >= metrics.hot_from(router.threshold, stream.messages)
+    loads = np.zeros((ends.size, workers), np.int64)
+    head_load = np.zeros(workers, np.int64)
+    met = np.zeros((stream.hashes.size, words_for(workers)), np.uint64)
+    kept = np.empty(stream.messages if assignment else 0, np.int32)
+    begin = 0
+    for window, end in enumerate(ends.tolist()):
+        for start, stop in router.stretches(begin, end):
+            routed = router.route(stream.part(start, stop), start)
+            tally(stream.ids[start:stop], routed, is_head, loads[window], head_load, met)
+            if assignment:
+                kept[start:stop] = routed
+            if progress is not None:
+                progress(stop)
+        begin = end
+    replicas = np.empty(stream.hashes.size, np.int64)
+    count_bits(met, replicas)
+    total = loads.sum(axis=0)
+    over_time = np.array([metrics.imbalance(row) for row in np.cumsum(loads, axis=0)])
+    window_imbalance = np.array([metrics.imbalance(row) for row in loads])
     return Simulation(
-        scheme=name,
+        scheme=router.name,
         workers=workers,
         sources=sources,
         seed=seed,
-        messages=keys.size,
-        keys=distinct.size,
-        threshold=threshold,
-        imbalance=metrics.imbalance(loads),
+        messages=stream.messages,
+        keys=stream.keys,
+        threshold=router.threshold,
+        imbalance=metrics.imbalance(total),
         mean_imbalance=float(over_time.mean()) if over_time.size else 0.0,
         windowed_imbalance=float(window_imbalance.mean()) if window_imbalance.size else 0.0,
-        loads=loads,
+        loads=total,
         head_load=head_load,
-        tail_load=loads - head_load,
+        tail_load=total - head_load,
         replicas=int(replicas.sum()),
         head_replicas=int(replicas[is_head].sum()),
-        choices=choices,
+        choices=router.choices,
+        sender_error=router.error(total),
         imbalance_over_time=over_time,
         window_imbalance=window_imbalance,
-        assignment=routed if assignment else None,
+        assignment=kept if assignment else None,
     )
 
 
-def _online(keys: npt.NDArray[np.int64], senders: list[Sender], report: Callable[[int], None]) -> npt.NDArray[np.int32]:
-    """Give message i to sender i mod s. Senders know nothing of each other, so each can take its part in one go."""
-    routed = np.empty(keys.size, np.int32)
-    step = _CHUNK * len(senders)
-    for begin in range(0, keys.size, step):
-        end = min(begin + step, keys.size)
-        for source, sender in enumerate(senders):
-            own = slice(begin + source, end, len(senders))
+class _Senders:
+    """Message i goes to sender i mod s. Senders know nothing of each other, so each can take its part in one go."""
+
+    def __init__(self, scheme: str, workers: int, sources: int, seed: int, options: dict[str, Any]) -> None:
+        self.name = find_scheme(scheme).name
+        Settings.of(find_scheme(scheme), workers, seed=seed, **options)  # one clear line for a wrong option
+        self._senders = [Sender(self.name, workers, source=source, seed=seed, **options) for source in range(sources)]
+        self.threshold = self._senders[0].settings.threshold
+
+    def stretches(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Cut a window into what is routed at once."""
+        step = _CHUNK * min(4, len(self._senders))
+        for start in range(begin, end, step):
+            yield start, min(start + step, end)
+
+    def route(self, keys: npt.NDArray[np.int64], start: int) -> npt.NDArray[np.int32]:
+        """Route the messages from `start` on."""
+        routed = np.empty(keys.size, np.int32)
+        count = len(self._senders)
+        for source, sender in enumerate(self._senders):
+            own = slice((source - start) % count, None, count)
             routed[own] = sender.route(keys[own])
-            report(begin + (end - begin) * (source + 1) // len(senders))
-    return routed
+        return routed
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """How many workers a hot key may use now, by source."""
+        return tuple(sender.choices for sender in self._senders)
+
+    def error(self, loads: npt.NDArray[np.int64]) -> float:
+        """Give the largest difference between a worker's share of one sender and of all, as a part of the latter.
+
+        A worker with less than an even share is measured by that: of a load near nothing no part says anything.
+        """
+        shares = loads / max(1, loads.sum())
+        scale = np.maximum(shares, 1 / loads.size)
+        own = [sender.loads / sender.loads.sum() for sender in self._senders if sender.loads.sum()]
+        return max((float((np.abs(view - shares) / scale).max()) for view in own), default=0.0)
 
 
-def _planned(
-    keys: npt.NDArray[np.int64],
-    workers: int,
-    ends: npt.NDArray[np.int64],
-    report: Callable[[int], None],
-    threshold: float | None = None,
-    buckets: int | None = None,
-    **unused: Any,
-) -> tuple[npt.NDArray[np.int32], int, float]:
-    unknown = unused.keys() - {"tolerance", "capacity", "choices", "half_life"}  # what other schemes take is accepted
-    if unknown:
-        raise InputError(f"unknown option {min(unknown)!r}; {PLANNED} takes threshold and buckets")
-    routed = np.empty(keys.size, np.int32)
-    current, most, begin = None, 1, 0
-    for end in ends.tolist():
-        window = keys[begin:end]
-        current = plan(window, workers, previous=current, threshold=threshold, buckets=buckets)
-        routed[begin:end] = current.route(window)
-        most = max([most, *(len(key.workers) for key in current.head)])
-        begin = end
-        report(end)
-    used = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
-    return routed, most, used
+class _Planner:
+    """Every window is planned from itself, close to the plan before."""
+
+    name = PLANNED
+
+    def __init__(
+        self,
+        workers: int,
+        sources: int,
+        threshold: float | None = None,
+        buckets: int | None = None,
+        **unused: Any,
+    ) -> None:
+        unknown = unused.keys() - {"tolerance", "capacity", "choices", "half_life"}  # what others take is accepted
+        if unknown:
+            raise InputError(f"unknown option {min(unknown)!r}; {PLANNED} takes threshold and buckets")
+        self.threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+        self._workers, self._sources, self._buckets = workers, sources, buckets
+        self._plan: Plan | None = None
+        self._most = 1
+
+    def stretches(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Give the window whole: its plan is made from all of it."""
+        yield begin, end
+
+    def route(self, keys: npt.NDArray[np.int64], start: int) -> npt.NDArray[np.int32]:
+        """Plan these messages, then route them."""
+        made = plan(keys, self._workers, previous=self._plan, threshold=self.threshold, buckets=self._buckets)
+        self._plan = made
+        self._most = max([self._most, *(len(key.workers) for key in made.head)])
+        return made.route(keys)
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """The most workers that a hot key used."""
+        return (self._most,) * self._sources
+
+    def error(self, loads: npt.NDArray[np.int64]) -> float:
+        """Nothing is estimated: the batch is counted."""
+        return 0.0

@@ -14,15 +14,6 @@ from keyspread.hashing import hash_keys
 from keyspread.streams import Malformed, files, read_stream
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(data, name="stream.tsv"):
-        (tmp_path / name).write_bytes(data)
-        return tmp_path / name
-
-    return write
-
-
 def naive(data):
     """Messages and malformed lines, one line at a time."""
     messages, malformed = [], []
@@ -170,9 +161,32 @@ def test_a_missing_file(tmp_path):
         read_stream(tmp_path / "nowhere.tsv")
 
 
-def test_a_directory(tmp_path):
-    with pytest.raises(InputError, match="is a directory: name one file"):
-        read_stream(tmp_path)
+def test_limit_stops_in_the_middle_and_reads_no_line_behind(write):
+    path = write(b"bad\n1\ta\n2\tb\nworse\n3\ta\n4\tc\n")
+    stream = read_stream(path, limit=2)
+    assert stream.times.tolist() == [1, 2]
+    assert len(stream.keys) == 2
+    assert stream.malformed == Malformed(1, 1, "bad")
+    assert read_stream(path, limit=3).malformed == Malformed(2, 1, "bad")
+    assert read_stream(path, limit=100).times.tolist() == [1, 2, 3, 4]
+    with pytest.raises(InputError, match="limit must be at least 1, got 0"):
+        read_stream(path, limit=0)
+
+
+@given(LINES, st.integers(1, 10), st.integers(1, 40))
+def test_any_limit_is_the_stream_up_to_that_message(tmp_path_factory, lines, limit, block):
+    messages, kept = 0, []
+    for line in lines:
+        if messages == limit:
+            break
+        kept.append(line)
+        messages += len(naive(line)[0])
+    path = tmp_path_factory.mktemp("lines") / "stream.tsv"
+    path.write_bytes(b"\n".join(lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "_BLOCK", block)
+        if messages:
+            check(read_stream(path, limit=limit), b"\n".join(kept))
 
 
 def test_a_file_that_may_not_be_read(write, monkeypatch):

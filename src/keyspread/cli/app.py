@@ -1,15 +1,30 @@
 """All commands, in the order of `keyspread --help`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import keyspread
+from keyspread.cli.datasets import datasets
 from keyspread.cli.doctor import doctor
+from keyspread.cli.reproduce import reproduce
 from keyspread.cli.run import run
 from keyspread.cli.simulate import simulate
 
+_ORDER = ("run", "simulate", "datasets", "reproduce", "doctor")
+
+
+class _InOrder(TyperGroup):
+    """Typer lists commands with commands of their own last; here they stand where they are looked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+
+
 app = typer.Typer(
+    cls=_InOrder,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     # A bug must show where it is; typer's framed version hides more than it tells.
@@ -18,6 +33,8 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(simulate)
+app.add_typer(datasets, name="datasets")
+app.command()(reproduce)
 app.command()(doctor)
 
 

@@ -3,30 +3,21 @@
 import json
 import os
 import re
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from keyspread.cli.options import count, count_or_auto, number
-from keyspread.errors import InputError, KeyspreadError
+from keyspread.errors import InputError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from keyspread.cli.quiet import Held
     from keyspread.plans import Plan
     from keyspread.spark.sinks import Target
     from keyspread.spark.sources import Files
 
 _ZIPF = "zipf"
 _LAW = {"skew": 1.4, "keys": 10_000, "messages": 1_000_000}
-_LOCAL = {
-    "spark.sql.shuffle.partitions": 16,  # Spark's own 200 are for a cluster
-    "spark.python.daemon.module": "keyspread.spark.daemon",
-}
 _SHORT = 5_000_000
 """Rows up to which a run is over before the JVM's second compiler pays: without it, a quarter less of the cores."""
 
@@ -124,7 +115,7 @@ def run(
     [b]keyspread run[/b]
     [b]keyspread run --source clicks.csv --key user --aggregate 'total=sum(amount)' --out totals.parquet[/b]
     """
-    from keyspread.cli import quiet, screen
+    from keyspread.cli import engine, quiet, screen
     from keyspread.cli.outcome import show
     from keyspread.spark import sinks
     from keyspread.spark.job import check_options, result_schema, run_job
@@ -149,7 +140,7 @@ def run(
     short = files is None and law["messages"] <= _SHORT
     with quiet.held(not verbose) as held, screen.steps(held.console, 3 + counts + (target is not None)) as step:
         step("starting Spark")
-        with _spark(master, held, verbose, short) as spark, _told(verbose):
+        with engine.spark(master, held, verbose, short) as spark, engine.told(verbose):
             if files is None:
                 found = zipf_source(spark, **law, seed=seed, partitions=partitions)
             else:
@@ -252,67 +243,3 @@ def _target(out: str | None, format: str | None, overwrite: bool, files: "Files 
     if files is not None:
         check_apart(target, files.path)
     return target
-
-
-@contextmanager
-def _spark(master: str | None, held: "Held", verbose: bool, short: bool) -> Iterator["SparkSession"]:
-    """Give the session of this process if there is one, else a new one that ends with the block."""
-    from pyspark.sql import SparkSession
-
-    from keyspread.cli import quiet
-    from keyspread.spark.masters import check_answers, is_local
-
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        yield running
-        return
-    spark = _start(master, held, verbose, short)
-    try:
-        with quiet.stopped_by_ctrl_c(spark.stop):
-            if not is_local(master):
-                with _told(verbose):
-                    check_answers(spark, str(master))
-            yield spark
-    finally:
-        spark.stop()
-
-
-def _start(master: str | None, held: "Held", verbose: bool, short: bool) -> "SparkSession":
-    from keyspread.cli import quiet
-    from keyspread.spark import session
-    from keyspread.spark.masters import is_local
-    from keyspread.spark.trouble import SparkError, why
-
-    config: dict[str, Any] = {} if verbose else {"spark.log.level": "OFF"}
-    if is_local(master):
-        config |= _LOCAL
-        if short:
-            config["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
-    try:
-        with quiet.uninterrupted():  # a JVM whose launch is cut short would be left behind, alive
-            if master is not None and master.startswith("sc://"):
-                return session(remote=master)
-            return session(master=master, **config)
-    except KeyspreadError:
-        raise
-    except Exception as problem:  # py4j, PySpark and the JVM each have their own
-        if verbose:
-            traceback.print_exc()
-        said = [line for line in held.text().splitlines() if re.search(r"(Error|Exception)\b", line)]
-        raise SparkError(f"Spark did not start: {why(said[0] if said else str(problem))}") from problem
-
-
-@contextmanager
-def _told(verbose: bool) -> Iterator[None]:
-    """Turn what Spark throws into one line, after all of it if the user wants to see it."""
-    from keyspread.spark.trouble import in_one_line
-
-    with in_one_line():
-        try:
-            yield
-        except KeyspreadError:
-            raise
-        except Exception:
-            if verbose:
-                traceback.print_exc()
-            raise

@@ -52,7 +52,7 @@ def facts(rows: Sequence[tuple[str, str, str, str]]) -> Table:
 
 def verdicts(rows: Sequence[tuple[bool, bool, str, str, str]], screen: Console) -> Table:
     """One line a check (ok, needed, name, detail, remedy), its remedy below it where it failed."""
-    good, bad, optional, do = ("✓", "✗", "–", "→") if _can_print(screen, "✓✗–→") else ("ok", "NO", "-", "=>")
+    good, bad, optional, do = ("✓", "✗", "–", "→") if can_print(screen, "✓✗–→") else ("ok", "NO", "-", "=>")
     table = Table.grid(padding=(0, 2))
     for well, needed, name, detail, remedy in rows:
         sign = Text(good, "green") if well else Text(bad, "bold red") if needed else Text(optional, QUIET_STYLE)
@@ -112,7 +112,7 @@ def bars_side_by_side(
 
 
 def _bar_signs(screen: Console) -> tuple[str, str, str]:
-    return ("█", "▒", "│") if _can_print(screen, "█▒│") else ("#", "=", "|")
+    return ("█", "▒", "│") if can_print(screen, "█▒│") else ("#", "=", "|")
 
 
 def _bar(head: int, load: int, most: int, width: int, even: int, signs: tuple[str, str, str]) -> Text:
@@ -152,7 +152,7 @@ def _rows(loads: Sequence[int]) -> list[tuple[str, int]]:
 
 def sparkline(values: Sequence[float], screen: Console, width: int = 50) -> str:
     """Course of positive values over time, on a log scale; the lowest mark also stands for zero."""
-    marks = "▁▂▃▄▅▆▇█" if _can_print(screen, "▁▂▃▄▅▆▇█") else "_.-~=+*#"
+    marks = "▁▂▃▄▅▆▇█" if can_print(screen, "▁▂▃▄▅▆▇█") else "_.-~=+*#"
     if len(values) > width:
         # The worst of each stretch, so that no peak is lost.
         borders = [len(values) * column // width for column in range(width + 1)]
@@ -197,13 +197,36 @@ def late_progress(doing: str, total: int) -> Iterator[Callable[[int], None] | No
 
 
 @contextmanager
+def time_left(screen: Console | None, doing: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Progress bar for what takes minutes, with the time left, leaving no trace; None if nobody is watching."""
+    if screen is None:
+        yield None
+        return
+    bar = Progress(
+        SpinnerColumn("dots" if can_print(screen, "⠋") else "line"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=screen,
+        transient=True,
+        speed_estimate_period=600,
+    )
+    task = bar.add_task(doing, total=None)
+    with bar:
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
 def steps(screen: Console | None, total: int) -> Iterator[Callable[[str], None]]:
     """Tell which of some steps is under way, with a spinner, leaving no trace; nothing if nobody is watching."""
     if screen is None:
         yield lambda step: None
         return
     bar = Progress(
-        SpinnerColumn("dots" if _can_print(screen, "⠋") else "line"),
+        SpinnerColumn("dots" if can_print(screen, "⠋") else "line"),
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
@@ -222,7 +245,8 @@ def steps(screen: Console | None, total: int) -> Iterator[Callable[[str], None]]
         yield begin
 
 
-def _can_print(screen: Console, text: str) -> bool:
+def can_print(screen: Console, text: str) -> bool:
+    """Whether a terminal knows these characters."""
     try:
         text.encode(screen.encoding)
     except UnicodeEncodeError:

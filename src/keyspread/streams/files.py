@@ -1,249 +1,246 @@
-"""Every line `time<TAB>key` of a file is one message, in order; other lines are counted, the first is named.
+"""A path becomes a stream: each file is opened, its format told, its messages gathered, all in order of name.
 
-What may be changed here: the formats that are read. Nothing is dropped silently.
+What may be changed here: how files are opened and cut into blocks. The formats are in `formats`; nothing is dropped
+silently.
 """
 
 import gzip
 import os
-import re
+import shutil
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, cast
+from dataclasses import dataclass
+from itertools import chain
+from typing import BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
+from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.hashing import hash_keys
+from keyspread.streams import formats
+from keyspread.streams.key_texts import KeyTexts
+from keyspread.streams.lines import Lines, count_lines
+from keyspread.streams.malformed import Malformed
+from keyspread.streams.messages import Gathering, Messages
+from keyspread.streams.parquet import parquet_rows
+from keyspread.streams.paths import find_files, total_bytes
+
+__all__ = ["KeyTexts", "Malformed", "Stream", "read_stream", "total_bytes"]
 
 _BLOCK = 1 << 22
 """Bytes of text parsed at once: memory is a few blocks, 16 bytes a message, and the distinct keys."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
-_MESSAGE = re.compile(_NUMBER[:-1].encode() + rb"\t[^\t]*$")
-_SHOWN = 80
-
-
-@dataclass(frozen=True)
-class Malformed:
-    """Lines that are not `time<TAB>key`: how many, and the first of them (numbered from 1)."""
-
-    count: int = 0
-    first_line_number: int | None = None
-    first_text: str | None = None
-
-    def __str__(self) -> str:
-        """One line for people, to put behind the file's name."""
-        if not self.count:
-            return "no malformed lines"
-        if self.count == 1:
-            return f"1 malformed line, line {self.first_line_number}: {self.first_text!r}"
-        return f"{self.count} malformed lines, the first is line {self.first_line_number}: {self.first_text!r}"
-
-
-class KeyTexts:
-    """The text of every key of a stream, by its hash: `texts[hash]`; `len(texts)` is the number of keys."""
-
-    def __init__(self) -> None:
-        """Start without keys."""
-        self._hashes: npt.NDArray[np.int64] = np.empty(0, np.int64)  # ascending, distinct
-        self._texts: Any = pa.array([], pa.large_binary())  # in the order of _hashes
-        self._waiting: list[tuple[npt.NDArray[np.int64], Any]] = []
-        self._waiting_keys = 0
-
-    def add(self, hashes: npt.NDArray[np.int64], texts: Any) -> None:
-        """Remember keys; those known already cost nothing in the end."""
-        self._waiting.append((hashes, texts.cast(pa.large_binary())))
-        self._waiting_keys += len(hashes)
-        # Sorted in when as many wait as are known: O(log) a key, and at most twice the memory needed.
-        if self._waiting_keys > max(1 << 18, len(self._hashes)):
-            self._settle()
-
-    def _settle(self) -> None:
-        if self._waiting:
-            hashes = np.concatenate([self._hashes, *(some for some, _ in self._waiting)])
-            texts = pa.concat_arrays([self._texts, *(some for _, some in self._waiting)])
-            self._hashes, places = np.unique(hashes, return_index=True)
-            self._texts = texts.take(pa.array(places))
-            self._waiting, self._waiting_keys = [], 0
-
-    def __len__(self) -> int:
-        """Count the distinct keys."""
-        self._settle()
-        return len(self._hashes)
-
-    def __getitem__(self, key_hash: int) -> str:
-        """Text of the key with this hash; KeyError if the stream has no such key."""
-        self._settle()
-        place = int(np.searchsorted(self._hashes, key_hash))
-        if place == len(self._hashes) or self._hashes[place] != key_hash:
-            raise KeyError(key_hash)
-        return cast(bytes, self._texts[place].as_py()).decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream read from a file: message i is key `keys[hashes[i]]` at `times[i]`."""
+    """A stream read from files: message i is key `keys[hashes[i]]` at `times[i]`."""
 
     times: npt.NDArray[np.int64] | npt.NDArray[np.float64]
     hashes: npt.NDArray[np.int64]
     keys: KeyTexts
     malformed: Malformed
+    format: str
+    """As it was given or told; of several files that of the first."""
 
 
 def read_stream(
-    path: str | os.PathLike[str], *, strict: bool = False, progress: Callable[[int], None] | None = None
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    key: str | None = None,
+    time: str | None = None,
+    strict: bool = False,
+    limit: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Stream:
-    """Every line `time<TAB>key` is one message, in file order; others are counted, or refused if `strict`.
+    """Every message of a file, folder or pattern, in order; lines that are none are counted, or refused if `strict`.
 
-    The file is plain text or gzip, told apart by its first bytes. `time` is a number; the key is what follows
-    the tab, quotes included, without a further tab; it may be empty. Empty lines are ignored. `progress` is
-    called with the bytes of the file read so far. A file without a single message is an InputError.
+    Files of a folder (with its folders; names that begin with . or _ are passed over) or pattern are one stream, in
+    order of name. Each is plain or gzip, told apart by its first bytes. The formats:
+
+    - `tsv`: `time<TAB>key` lines. The time is a number; the key is what follows the tab, quotes included, without
+      a further tab; it may be empty
+    - `wikibench`: `counter time url flag` lines, separated by single blanks; the key is the url
+    - `words`, `cashtags`: tweets, one a line, as text or JSON (`full_text` or `text`); each gives a message for
+      each of its words or cashtags, at its `created_at`, or else at the number of its line
+    - `csv`, `json` (lines), `parquet`: the column `key` has the key. With a column `time` messages are sorted by
+      it, and stay in order where it is equal; else the time is the message's number. Texts hash as their bytes,
+      numbers as numbers, null as 42; in CSV all keys are texts
+
+    Without `format` it is told by the ending (.tsv .tab .txt .csv .json .jsonl .ndjson .parquet .pq, also with .gz)
+    or else the first lines (tsv, wikibench, parquet); tweets must be named. Empty lines are ignored. `limit` stops
+    after so many messages, before they are sorted. `progress` is called with the bytes read so far, of
+    `total_bytes(path)`. A stream without a single message is an InputError.
     """
-    reading = _Reading(os.fspath(path), strict)
-    try:
-        with open(path, "rb") as file:
-            packed = file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
-            text = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
-            for block in _blocks(text):
-                reading.take(block)
-                if progress is not None:
-                    progress(file.tell() if file.seekable() else 0)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(
-            f"{path}: broken gzip after line {reading.lines} ({error}): fetch or compress the file again"
-        ) from error
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file: check the path") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{path}: is a directory: name one file of time<TAB>key lines") from error
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror or error}): check the file and its rights"
-        ) from error
-    return reading.finish()
-
-
-def _blocks(text: BinaryIO) -> Iterator[bytes]:
-    """Cut a file into blocks of whole lines."""
-    parts: list[bytes] = []
-    first = True
-    while piece := text.read(_BLOCK):
-        if first:
-            piece, first = piece.removeprefix(_BYTE_ORDER_MARK), False
-        end = piece.rfind(b"\n") + 1
-        if end:
-            yield b"".join([*parts, piece[:end]])
-            parts = [piece[end:]]
-        else:
-            parts.append(piece)
-    rest = b"".join(parts)
-    if rest:
-        yield rest
+    formats.check_format(format)
+    if limit is not None:
+        limit = checks.whole_number("limit", limit, maximum=2**62)
+    names = find_files(path)
+    gathering = Gathering(name_files=names != [os.fspath(path)], strict=strict, limit=limit)
+    reading = _Reading(gathering, format, key, time, progress)
+    for name in names:
+        if not gathering.full:
+            reading.read(name)
+    if not gathering.messages:
+        malformed = gathering.malformed.count > 0
+        empty = "the file is empty" if len(names) == 1 else f"all {len(names)} files are empty"
+        found = str(gathering.malformed) if malformed else reading.nothing or empty
+        remedy = formats.remedy(names[0], format, malformed, reading.expected)
+        raise InputError(f"{os.fspath(path)}: no messages ({found}): {remedy}")
+    times, hashes = np.concatenate(gathering.times), np.concatenate(gathering.hashes)
+    if time is not None:
+        order = np.argsort(times, kind="stable")
+        times, hashes = times[order], hashes[order]
+    return Stream(times, hashes, gathering.keys, gathering.malformed, reading.used or "")
 
 
 @dataclass
 class _Reading:
-    """What has been read of a file so far."""
+    """What to read, and where in the files that is."""
 
-    path: str
-    strict: bool
+    gathering: Gathering
+    format: str | None
+    key: str | None
+    time: str | None
+    progress: Callable[[int], None] | None
+    bytes_before: int = 0
+    lines_before: int = 0
     lines: int = 0
-    times: list[npt.NDArray[Any]] = field(default_factory=list)
-    hashes: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    keys: KeyTexts = field(default_factory=KeyTexts)
-    malformed: Malformed = field(default_factory=Malformed)
+    """Lines of the present file that have been read."""
+    nothing: str | None = None
+    """Why a file that is not empty had no message and no malformed line."""
+    expected: str | None = None
+    used: str | None = None
+    """The format of the first file that was not empty."""
 
-    def take(self, block: bytes) -> None:
-        """Add the messages of a block of whole lines."""
-        table, bad = _parse(block)
-        times, valid = _numbers(table["time"].combine_chunks())
-        column = table["key"]
-        if valid is not None:
-            bad += len(valid) - pc.sum(valid).as_py()
-            # Encoded anew, or the keys of the lines left out would count as keys of the stream.
-            column = column.filter(valid).cast(pa.binary()).dictionary_encode()
-        for chunk in column.chunks:
-            hashes = hash_keys(chunk.dictionary)
-            self.keys.add(hashes, chunk.dictionary)
-            self.hashes.append(hashes[chunk.indices.to_numpy(zero_copy_only=False)])
-        self.times.append(times)
-        if bad:
-            self._note_malformed(block, bad)
-        # '\r\n' ends one line, not two.
-        self.lines += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
-
-    def _note_malformed(self, block: bytes, count: int) -> None:
-        number, text = self.malformed.first_line_number, self.malformed.first_text
-        if number is None:
-            number, line = next(
-                (self.lines + place, line)
-                for place, line in enumerate(block.splitlines(), start=1)
-                if line and not _MESSAGE.match(line)
-            )
-            text = line[: 4 * _SHOWN].decode("utf-8", "replace")
-            text = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-        self.malformed = Malformed(self.malformed.count + count, number, text)
-        if self.strict:
-            raise InputError(
-                f"{self.path}, line {number}: expected time<TAB>key, got {text!r}: "
-                "mend the line, or read without strict to skip and count such lines"
-            )
-
-    def finish(self) -> Stream:
-        """Put the blocks together."""
-        hashes = np.concatenate([np.empty(0, np.int64), *self.hashes])
-        if not len(hashes):
-            found = str(self.malformed) if self.malformed.count else "the file is empty"
-            raise InputError(f"{self.path}: no messages ({found}): each line must be time<TAB>key")
-        return Stream(np.concatenate(self.times), hashes, self.keys, self.malformed)
-
-
-def _parse(block: bytes) -> tuple[Any, int]:
-    """Columns `time` (text) and `key` (dictionary of bytes); how many lines did not have exactly one tab."""
-    try:
-        return _split_at_tabs(block), 0
-    except pa.ArrowInvalid:
-        # Not Arrow's own handler of invalid rows: it fails on rows that are not UTF-8.
-        lines = [line for line in block.splitlines() if line]
-        kept = [line for line in lines if line.count(b"\t") == 1]
-        return _split_at_tabs(b"\n".join([*kept, b""])), len(lines) - len(kept)
-
-
-def _split_at_tabs(block: bytes) -> Any:
-    if not block.strip(b"\r\n"):
-        return pa.table({"time": pa.array([], pa.string()), "key": pa.array([], pa.binary()).dictionary_encode()})
-    return pa_csv.read_csv(
-        pa.BufferReader(block),
-        read_options=pa_csv.ReadOptions(column_names=["time", "key"], use_threads=False, block_size=len(block)),
-        parse_options=pa_csv.ParseOptions(delimiter="\t", quote_char=False, escape_char=False, ignore_empty_lines=True),
-        convert_options=pa_csv.ConvertOptions(
-            # Bytes as they are: a key that is not UTF-8 is still a key, and hashes as those bytes in Spark.
-            check_utf8=False,
-            strings_can_be_null=False,
-            column_types={"time": pa.string(), "key": pa.dictionary(pa.int32(), pa.binary())},
-        ),
-    )
-
-
-def _numbers(texts: Any) -> tuple[npt.NDArray[Any], Any]:
-    """Numbers in these texts, int64 if all are whole, else float64; which texts are numbers, None for all."""
-    valid = None
-    if not pc.all(pc.ascii_is_decimal(texts), min_count=0).as_py():
-        valid = pc.match_substring_regex(texts.cast(pa.binary()), _NUMBER)
-        texts = texts.filter(valid)
-        if pc.all(valid, min_count=0).as_py():
-            valid = None
-    for kind in (pa.int64(), pa.float64()):
+    def read(self, path: str) -> None:
+        """Read one file."""
+        self.lines = 0
         try:
-            return texts.cast(kind).to_numpy(zero_copy_only=False), valid
-        except pa.ArrowInvalid:
-            continue
-    # Arrow reads no leading plus sign; Python reads all that _NUMBER lets through.
-    return np.array([float(text) for text in texts.to_pylist()], np.float64), valid
+            with open(path, "rb") as file:
+                packed = file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
+                text = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
+                self._read_open(path, file, text)
+                self.bytes_before += file.seek(0, os.SEEK_END) if file.seekable() else 0
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InputError(
+                f"{path}: broken gzip after line {self.lines} ({error}): fetch or compress the file again"
+            ) from error
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be read ({error.strerror or error}): check the file and its rights"
+            ) from error
+        self.lines_before += self.lines
+
+    def _read_open(self, path: str, file: BinaryIO, text: BinaryIO) -> None:
+        pieces = _pieces(text)
+        first, second = next(pieces, b""), next(pieces, b"")
+        if not first.strip(b"\r\n") and not second:
+            return  # empty, so of any format
+        # Only whole lines tell something, unless this is all there is.
+        start = first[: first.rfind(b"\n") + 1] if second else first
+        format = self.format or formats.guess(path, start or first)
+        self.used = self.used or format
+        formats.refuse_foreign(path, format, first)
+        if format not in formats.TABLES:
+            for name, value in (("key", self.key), ("time", self.time)):
+                if value is not None:
+                    there = ", ".join(formats.TABLES)
+                    raise InputError(f"{path}: {name}= is for {there} only, got {value!r} with {format}: leave it out")
+        if format == "parquet":
+            self._read_parquet(path, file, text)
+            return
+        lines = formats.text_format(path, format, self.key, self.time, self.lines_before)
+        for block in _blocks(chain([first, second], pieces), lines):
+            self.gathering.take(path, block)
+            self.lines = block.last_line
+            self.expected = lines.expected
+            self._report(file.tell() if file.seekable() else 0)
+            if self.gathering.full:
+                break
+        lines.end()
+        self.nothing = lines.nothing
+
+    def _read_parquet(self, path: str, file: BinaryIO, text: BinaryIO) -> None:
+        size = file.seek(0, os.SEEK_END)
+        if text is file:
+            self._take_rows(path, file, size)
+            return
+        # Its table of contents is at the end, and gzip cannot jump there.
+        with tempfile.TemporaryFile() as unpacked:
+            text.seek(0)
+            shutil.copyfileobj(text, unpacked)
+            self._take_rows(path, cast(BinaryIO, unpacked), size)
+
+    def _take_rows(self, path: str, file: BinaryIO, size: int) -> None:
+        for rows in parquet_rows(path, file, self.key, self.time):
+            self.gathering.take(path, rows)
+            self.expected = rows.expected
+            self._report(int(size * rows.share))
+            if self.gathering.full:
+                break
+        self.nothing = "no rows"
+
+    def _report(self, bytes_read: int) -> None:
+        if self.progress is not None:
+            self.progress(self.bytes_before + bytes_read)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Whole lines of a text format."""
+
+    format: Lines
+    text: bytes
+    first_line: int
+    last_line: int
+
+    @property
+    def expected(self) -> str:
+        return self.format.expected
+
+    def count(self) -> int:
+        return len(self.format.split(self.text))
+
+    def parse(self, lines: int | None = None) -> Messages:
+        text = self.text if lines is None else b"".join(self.format.split(self.text)[:lines])
+        return self.format.parse(text, self.first_line)
+
+
+def _pieces(text: BinaryIO) -> Iterator[bytes]:
+    """Read a file without its byte order mark, never an empty piece but at the very beginning."""
+    piece = text.read(_BLOCK).removeprefix(_BYTE_ORDER_MARK)
+    yield piece
+    while piece := text.read(_BLOCK):
+        yield piece
+
+
+def _blocks(pieces: Iterator[bytes], format: Lines) -> Iterator[_Block]:
+    """Cut a file into blocks of whole records."""
+    parts: list[bytes] = []
+    line = 0
+    for piece in pieces:
+        parts.append(piece)
+        if b"\n" in piece:
+            view = b"".join(parts)
+            end = format.cut(view)
+            parts = [view[end:]]
+            if end:
+                yield (block := _block(format, view[:end], line))
+                line = block.last_line
+    if rest := b"".join(parts):
+        yield _block(format, rest, line)
+
+
+def _block(format: Lines, text: bytes, lines_before: int) -> _Block:
+    """Take the header off; the rest is lines."""
+    header = format.begin(text)
+    lines = lines_before + count_lines(text[:header])
+    text = text[header:]
+    unended = bool(text) and not text.endswith((b"\n", b"\r"))  # the last line of a file may be
+    return _Block(format, text, lines + 1, lines + count_lines(text) + unended)

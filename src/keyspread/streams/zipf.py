@@ -3,14 +3,14 @@
 What may be changed here: how fast it draws. What may not: which stream a seed gives.
 """
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
-from keyspread.hashing import hash_keys
-
-_CHUNK = 1 << 17
-"""Messages drawn at once: about 1 MB each of uniforms and ranks, whatever the length of the stream."""
+from keyspread.streams.made import Made
 
 
 def zipf_probabilities(skew: float, keys: int) -> npt.NDArray[np.float64]:
@@ -65,21 +65,48 @@ class ZipfRanks:
         return ranks
 
 
+@dataclass(frozen=True)
+class ZipfStream(Made):
+    """A Zipf stream of so many messages; a shorter one is the beginning of a longer one.
+
+    >>> ZipfStream(1.4, keys=1000, messages=5, seed=7).hashes().tolist() == zipf(1.4, 1000, 9, seed=7)[:5].tolist()
+    True
+    """
+
+    skew: float
+    keys: int
+    messages: int
+    seed: int = 0
+    name: str = ""
+    kind: ClassVar[str] = "zipf"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no stream."""
+        checks.not_negative("skew", self.skew)
+        checks.whole_number("keys", self.keys)
+        checks.whole_number("messages", self.messages, minimum=0, maximum=2**62)
+        checks.whole_number("seed", self.seed, minimum=0, maximum=2**63 - 1)
+
+    @property
+    def title(self) -> str:
+        """A few words for people."""
+        return self.name or f"Zipf {self.skew:g} over {self.keys:,} keys"
+
+    def law(self) -> ZipfRanks:
+        """Make the tables that draw."""
+        return ZipfRanks(self.skew, self.keys, self.seed)
+
+
 def zipf(skew: float, keys: int, messages: int, seed: int = 0) -> npt.NDArray[np.int64]:
     """The same stream for the same (skew, keys, seed), and a shorter one is the beginning of a longer one.
 
     Returns one hash per message: the hash of the integer key r, as `hash_keys([r])` gives it.
 
+    >>> from keyspread import hash_keys
     >>> bool(np.isin(zipf(1.4, 1000, 5, seed=7), hash_keys(range(1, 1001))).all())
     True
     """
-    messages = checks.whole_number("messages", messages, minimum=0, maximum=2**62)
-    law = ZipfRanks(skew, keys, seed)
-    hashes = hash_keys(np.arange(law.keys + 1))
-    stream = np.empty(messages, np.int64)
-    for start in range(0, messages, _CHUNK):
-        stream[start : start + _CHUNK] = hashes[law.draw(start, min(_CHUNK, messages - start))]
-    return stream
+    return ZipfStream(skew, keys, messages, seed).hashes()
 
 
 def _bisect(

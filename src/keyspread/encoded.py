@@ -1,0 +1,55 @@
+"""A stream in memory at 4 bytes a message: what a simulation reads, as often as it has settings to try."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Message i has the key whose hash is `hashes[ids[i]]`. A key of `hashes` need not occur.
+
+    >>> Encoded.of(np.array([70, 80, 70])).ids.tolist()
+    [0, 1, 0]
+    """
+
+    ids: npt.NDArray[np.int32]
+    hashes: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, hashes: npt.NDArray[np.int64]) -> "Encoded":
+        """Number the keys of a stream in the order in which they first occur."""
+        encoded: Any = pa.array(hashes).dictionary_encode()
+        return cls(np.asarray(encoded.indices), np.asarray(encoded.dictionary))
+
+    @property
+    def messages(self) -> int:
+        """How many messages there are."""
+        return self.ids.size
+
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Messages of each key."""
+        return np.bincount(self.ids, minlength=self.hashes.size)
+
+    @cached_property
+    def keys(self) -> int:
+        """How many keys occur."""
+        return int(np.count_nonzero(self.counts))
+
+    def part(self, begin: int, end: int) -> npt.NDArray[np.int64]:
+        """Give the hashes of the messages begin … end - 1."""
+        return self.hashes[self.ids[begin:end]]
+
+    def without_absent_keys(self) -> "Encoded":
+        """Give the same stream with the keys that occur only, if those are few: what is kept per key shrinks."""
+        if 2 * self.keys > self.hashes.size:
+            return self
+        present = np.flatnonzero(self.counts)
+        number = np.zeros(self.hashes.size, np.int32)
+        number[present] = np.arange(present.size, dtype=np.int32)
+        return Encoded(number[self.ids], self.hashes[present])

@@ -1,0 +1,103 @@
+"""Figure 3: how many keys are hot, by the exact Zipf law."""
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from keyspread.experiments.figure import Figure
+from keyspread.experiments.scale import Scale
+from keyspread.experiments.verdict import Verdict, judge
+from keyspread.streams import zipf_probabilities
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
+KEYS = 10**4
+WORKERS = (50, 100)
+THRESHOLDS = {"2/n": 2.0, "1/(5n)": 0.2}
+"""The ends of the paper's range, by their names: each is this number over n."""
+FEW = 51
+"""The largest head of the exact law at n = 100 and θ = 1/(5n)."""
+
+
+class Figure03(Figure):
+    """Keys with a share of at least θ, against skew."""
+
+    name = "3"
+    label = "Figure 3"
+    title = "Size of the head against skew"
+    paper = (
+        "The head, the keys that get more than two workers, is small. With θ = 1/(5n) it cannot have more than 5n "
+        "keys, and has far fewer where the keys are skewed. It first grows with skew, then shrinks to a handful."
+    )
+    made = (
+        "Counted from the exact law: keys with p_k ≥ θ, Zipf over 10⁴ keys. No stream is drawn, so every scale gives "
+        "the same numbers; the paper's 10⁷ messages do not matter here."
+    )
+
+    def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
+        """Count the keys over each threshold, and the share of the messages they have."""
+        rows = []
+        for skew in SKEWS:
+            law = zipf_probabilities(skew, KEYS)
+            for workers in WORKERS:
+                for threshold, numerator in THRESHOLDS.items():
+                    head = law[law >= numerator / workers]
+                    rows.append((skew, workers, threshold, head.size, float(head.sum())))
+        return pd.DataFrame(rows, columns=["skew", "workers", "threshold", "head", "head_share"])
+
+    def plot(self, table: pd.DataFrame) -> "Picture":
+        """Draw a line for each number of workers and threshold."""
+        from keyspread.report import style
+
+        made, axes = style.picture(width=5.4, height=3.4)
+        for look, (workers, threshold) in enumerate((n, t) for t in reversed(THRESHOLDS) for n in reversed(WORKERS)):
+            line = _line(table, workers, threshold)
+            style.line(axes[0, 0], line["skew"], line["head"], look, f"n = {workers}, θ = {threshold}")
+        axes[0, 0].set(xlim=(0, 2.1), xticks=(0.5, 1.0, 1.5, 2.0), xlabel="skew z")
+        axes[0, 0].set(ylim=(0, None), ylabel="keys in the head")
+        style.legend_below(made, axes[0, 0], columns=2)
+        return made
+
+    def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
+        """Judge how large the head gets."""
+        most = {n: int(table.loc[table["workers"] == n, "head"].max()) for n in WORKERS}
+        hot = _line(table, 100, "1/(5n)")
+        top = hot.sort_values("head", kind="stable", ascending=False).iloc[0]
+        heads = [_line(table, n, threshold)["head"].tolist() for n in WORKERS for threshold in THRESHOLDS]
+        return [
+            judge(
+                "The head never has more than 5n keys",
+                "Sec. 3.1",
+                ", ".join(f"at most {found} of {5 * n} at n = {n}" for n, found in most.items()),
+                all(found <= 5 * n for n, found in most.items()),
+                why="More keys than 5n reach the threshold at some skew.",
+            ),
+            judge(
+                f"Only a few keys pay for replication: at θ = 1/(5n) and n = 100 at most {FEW} of {KEYS:,}",
+                "Fig. 3",
+                f"{top['head']:.0f} keys at most, at z = {top['skew']:.1f}; {hot['head'].iloc[-1]} at z = 2.0",
+                bool(hot["head"].max() <= FEW),
+                why=f"The head grows over {FEW} keys.",
+            ),
+            judge(
+                "With more skew the head first grows, then shrinks to few keys",
+                "Sec. 4.2",
+                f"n = 100, θ = 1/(5n): {hot['head'].iloc[0]} keys at z = 0.1, "
+                f"{top['head']:.0f} at z = {top['skew']:.1f}, {hot['head'].iloc[-1]} at z = 2.0",
+                all(_rises_then_falls(head) for head in heads),
+                in_part=_rises_then_falls(hot["head"].tolist()),
+                why="At one of the thresholds the head has more than one peak, or none.",
+            ),
+        ]
+
+
+def _line(table: pd.DataFrame, workers: int, threshold: str) -> pd.DataFrame:
+    return table[(table["workers"] == workers) & (table["threshold"] == threshold)]
+
+
+def _rises_then_falls(values: list[int]) -> bool:
+    peak = values.index(max(values))
+    up, down = values[: peak + 1], values[peak:]
+    return up == sorted(up) and down == sorted(down, reverse=True) and up[0] < up[-1] > down[-1]

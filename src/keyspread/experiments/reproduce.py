@@ -1,0 +1,86 @@
+"""All figures, and the way from their names to what was found: runs simulated once, whichever figures share them."""
+
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+from pyspark.sql import SparkSession
+
+from keyspread.errors import InputError
+from keyspread.experiments.claim_constraints import ClaimConstraints
+from keyspread.experiments.claim_estimate import ClaimEstimate
+from keyspread.experiments.claim_memory import ClaimMemory
+from keyspread.experiments.figure import Figure
+from keyspread.experiments.figure_01 import Figure01
+from keyspread.experiments.figure_03 import Figure03
+from keyspread.experiments.figure_04 import Figure04
+from keyspread.experiments.figure_05 import Figure05
+from keyspread.experiments.figure_06 import Figure06
+from keyspread.experiments.figure_07 import Figure07
+from keyspread.experiments.figure_08 import Figure08
+from keyspread.experiments.figure_09 import Figure09
+from keyspread.experiments.figure_10 import Figure10
+from keyspread.experiments.figure_11 import Figure11
+from keyspread.experiments.figure_12 import Figure12
+from keyspread.experiments.reproduced import Reproduced
+from keyspread.experiments.scale import Scale
+from keyspread.experiments.tables import Table1, Table2, Table3
+from keyspread.results import Results
+from keyspread.runs import Run
+from keyspread.spark.sweep import sweep
+
+FIGURES: dict[str, Figure] = {
+    figure.name: figure
+    for figure in (
+        Figure01(),
+        Table1(),
+        Table2(),
+        Table3(),
+        Figure03(),
+        Figure04(),
+        Figure05(),
+        Figure06(),
+        Figure07(),
+        Figure08(),
+        Figure09(),
+        Figure10(),
+        Figure11(),
+        Figure12(),
+        ClaimConstraints(),
+        ClaimEstimate(),
+        ClaimMemory(),
+    )
+}
+"""In the order of the report."""
+
+
+def find_figures(names: Sequence[str]) -> list[Figure]:
+    """Give the figures of these names, all of them for none; 'figure-10', 'fig10' and '10' are the same."""
+    if not names:
+        return list(FIGURES.values())
+    wanted = set()
+    for name in names:
+        plain = name.lower().removeprefix("figure").removeprefix("fig").lstrip("-. ").lstrip("0")
+        if plain not in FIGURES:
+            raise InputError(f"unknown figure {name!r}; known are {', '.join(FIGURES)}")
+        wanted.add(plain)
+    return [figure for figure in FIGURES.values() if figure.name in wanted]
+
+
+def runs_of(figures: Sequence[Figure], scale: Scale) -> list[Run]:
+    """Give what has to be simulated for these figures, each run once."""
+    return list({run.id: run for figure in figures for run in figure.runs(scale)}.values())
+
+
+def reproduce(
+    figures: Sequence[Figure],
+    scale: Scale,
+    results: Results,
+    spark: SparkSession | None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Reproduced]:
+    """Simulate on Spark what `results` does not have yet, then make every figure. Without runs, Spark is not needed."""
+    runs = runs_of(figures, scale)
+    if spark is not None:
+        sweep(spark, runs, results, progress)
+    found: pd.DataFrame = results.table(runs).to_pandas()
+    return [Reproduced.of(figure, scale, found) for figure in figures]

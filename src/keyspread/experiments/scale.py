@@ -1,0 +1,58 @@
+"""How large the experiments are: `quick` shows the shapes within minutes, `paper` uses the paper's sizes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from keyspread.errors import InputError
+from keyspread.runs import StreamRecipe
+from keyspread.streams import look_alike
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes and seeds. A seed gives a stream of its own and hash functions of its own."""
+
+    name: str
+    messages: int
+    skews: tuple[float, ...]
+    seeds: tuple[int, ...]
+    wikipedia: float
+    twitter: float
+    cashtags: float
+    data: tuple[StreamRecipe, ...] = ()
+    """The user's own streams, in place of the look-alikes."""
+
+    def wikipedia_stream(self, seed: int) -> StreamRecipe:
+        """Give the user's wikibench trace, or WP's look-alike."""
+        traces = [stream for stream in self.data if getattr(stream, "format", None) == "wikibench"]
+        return traces[0] if traces else look_alike("wp", self.wikipedia, seed)
+
+    def real_streams(self, seed: int) -> dict[str, StreamRecipe]:
+        """Give the streams of figures 1, 11 and 12 by their symbol."""
+        if self.data:
+            return {stream.title: stream for stream in self.data}
+        sizes = {"WP": self.wikipedia, "TW": self.twitter, "CT": self.cashtags}
+        return {symbol: look_alike(symbol, size, seed) for symbol, size in sizes.items()}
+
+
+def _skews(step: int) -> tuple[float, ...]:
+    return tuple(tenths / 10 for tenths in range(step, 21, step))
+
+
+SCALES = {
+    "quick": Scale("quick", 10**6, _skews(2), (0, 1, 2), wikipedia=0.05, twitter=0.001, cashtags=1.0),
+    # TW in full would be 1.2 G messages and 31 M keys: days of work for a figure that does not change with its size.
+    "paper": Scale("paper", 10**7, _skews(1), (0, 1, 2, 3, 4), wikipedia=1.0, twitter=0.05, cashtags=1.0),
+}
+
+
+def find_scale(name: str, seeds: int | None = None, data: Sequence[StreamRecipe] = ()) -> Scale:
+    """Give a scale by its name, with another number of seeds or with the user's own streams."""
+    found = SCALES.get(name.lower())
+    if found is None:
+        raise InputError(f"unknown scale {name!r}; known are {', '.join(SCALES)}")
+    if seeds is not None:
+        if seeds < 1:
+            raise InputError(f"seeds must be at least 1, got {seeds}")
+        found = replace(found, seeds=tuple(range(seeds)))
+    return replace(found, data=tuple(data))

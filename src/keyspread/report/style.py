@@ -1,0 +1,127 @@
+"""How schemes look in every plot: a colour, a marker and a dash of its own, for grey and colour-blind eyes too.
+
+Colours are those of Okabe and Ito. Plots are made without pyplot: no window, no global state, safe in any thread.
+"""
+
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Picture
+
+LABELS = {
+    "key": "KG",
+    "shuffle": "SG",
+    "partial-key": "PKG",
+    "round-robin": "RR",
+    "w-choices": "W-C",
+    "d-choices": "D-C",
+    "greedy": "Min-d",
+    "planned": "planned",
+}
+_LOOK: dict[str, tuple[str, str, Any]] = {
+    "partial-key": ("#D55E00", "s", "-"),
+    "d-choices": ("#0072B2", "o", "-"),
+    "w-choices": ("#009E73", "^", "--"),
+    "round-robin": ("#CC79A7", "v", ":"),
+    "shuffle": ("#56B4E9", "D", "-."),
+    "key": ("#000000", "x", "-."),
+    "greedy": ("#E69F00", "P", "--"),
+    "planned": ("#7A5195", "*", "-"),
+}
+SERIES: list[tuple[str, str, Any]] = [
+    ("#0072B2", "o", "-"),
+    ("#D55E00", "s", "--"),
+    ("#009E73", "^", "-."),
+    ("#CC79A7", "v", ":"),
+    ("#E69F00", "P", (0, (5, 1))),
+    ("#56B4E9", "D", (0, (1, 1))),
+]
+"""For lines that are not schemes: thresholds, numbers of workers, …"""
+
+_RC: Any = {
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "keyspread",
+}
+
+
+def picture(
+    rows: int = 1, columns: int = 1, width: float = 3.4, height: float = 2.6, **shared: Any
+) -> tuple[Picture, Any]:
+    """Make a picture with a grid of axes (always a two-dimensional array), each of this size in inches."""
+    import matplotlib
+
+    with matplotlib.rc_context(_RC):
+        made = Picture(figsize=(columns * width, rows * height), layout="constrained")
+        axes = made.subplots(rows, columns, squeeze=False, **shared)
+    return made, axes
+
+
+def line(
+    axes: Axes,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    look: str | int,
+    label: str | None = None,
+    low: npt.ArrayLike | None = None,
+    high: npt.ArrayLike | None = None,
+    **more: Any,
+) -> None:
+    """Draw one series in the look of a scheme, or of the i-th of `SERIES`; low and high are its spread over seeds."""
+    colour, marker, dash = _LOOK[look] if isinstance(look, str) else SERIES[look % len(SERIES)]
+    name = label if label is not None else LABELS.get(str(look), str(look))
+    x, y = np.asarray(x), np.asarray(y)
+    every = max(1, x.size // 12)
+    settings = {"color": colour, "marker": marker, "linestyle": dash, "markersize": 4, "linewidth": 1.3} | more
+    axes.plot(x, y, label=name, markevery=every, **settings)
+    if low is not None and high is not None:
+        axes.fill_between(x, np.asarray(low), np.asarray(high), color=colour, alpha=0.15, linewidth=0)
+
+
+def log_imbalance(axes: Axes, floor: float = 1e-7, top: float = 1.0) -> None:
+    """Put imbalance on a log scale as the paper does; what is below the floor lies on it."""
+    axes.set_yscale("log")
+    axes.set_ylim(floor, top)
+    for drawn in axes.get_lines():
+        heights = np.asarray(drawn.get_ydata(), float)
+        drawn.set_ydata(np.maximum(heights, floor * 1.1))
+
+
+def legend_below(made: Picture, axes: Axes, columns: int = 4) -> None:
+    """Put one legend for all axes below them."""
+    handles, labels = axes.get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=_RC["font.size"])
+
+
+def as_svg(made: Picture) -> str:
+    """Give the picture as the text of an SVG file: the same picture, the same text, on any day."""
+    return _saved(made, "svg", metadata={"Date": None, "Creator": None}).decode("utf-8")
+
+
+def as_png(made: Picture, dpi: int = 150) -> bytes:
+    """Give the picture as a PNG file."""
+    return _saved(made, "png", dpi=dpi, metadata={"Software": None})
+
+
+def _saved(made: Picture, kind: str, **more: Any) -> bytes:
+    import matplotlib
+
+    # Saving lays a picture out, and a second time starts from where the first ended: a copy gives the same each time.
+    copy: Picture = pickle.loads(pickle.dumps(made))
+    for axes in copy.axes:
+        axes.title.set_fontsize(_RC["axes.titlesize"])  # `set_title` takes the size of matplotlib's settings instead
+    file = io.BytesIO()
+    with matplotlib.rc_context(_RC):
+        copy.savefig(file, format=kind, facecolor="white", **more)
+    return file.getvalue()

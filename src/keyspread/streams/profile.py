@@ -1,0 +1,156 @@
+"""What a stream is like before anything is routed: how hot its keys are, by which law, and whether they change.
+
+All counts are exact. Of keys with equal counts the one with the smaller hash comes first, so that a profile depends on
+the messages only, not on how the keys were numbered.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from keyspread import checks
+from keyspread.encoded import Encoded
+from keyspread.metrics import hot_from, window_ends
+
+HOT_SHARE = 1 / (5 * 50)
+"""A key with this share is called hot here: the paper's threshold 1/(5n) for n = 50 workers."""
+
+_POINTS = 60
+_FITTED = 1000
+_LEADING = 10
+
+_Counted = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Counts of a stream; shares are of all its messages, in `leaders` of the messages of the window."""
+
+    messages: int
+    keys: int
+    p1: float
+    """Share of the hottest key."""
+    hot_keys: int
+    """Keys with a share of `HOT_SHARE` or more."""
+    hot_share: float
+    """Share of all of those together."""
+    half: int
+    """The fewest keys that together have half of the messages or more."""
+    evenness: float
+    """Entropy of the keys over its largest possible value: 1 if all are equally frequent, 0 if there is one at most."""
+    exponent: float | None
+    """Zipf exponent fitted to the ranks 1 … 1000: least squares of log share over log rank; None for under 3 keys."""
+    top: tuple[tuple[int, int], ...]
+    """The hottest keys, (hash, messages), hottest first."""
+    law: tuple[tuple[int, float], ...]
+    """Points (rank, share) of the rank-frequency law, at most 60, evenly spaced on a log scale; first and last rank."""
+    drift: float
+    """How much the ten hottest keys change from a window to the next: 0 not at all, 1 all of them, each time.
+
+    1 minus the mean share of the smaller window's hottest that the other has too. Where many keys are about equally
+    frequent, chance alone makes it large.
+    """
+    leaders: tuple[tuple[int, float], ...]
+    """The hottest key of each window, (hash, share)."""
+
+    @property
+    def p1_over_time(self) -> tuple[float, ...]:
+        """Share of the hottest key of each window."""
+        return tuple(share for _, share in self.leaders)
+
+
+def profile(encoded: Encoded, windows: int = 10, top: int = 10) -> Profile:
+    """Count a stream, as a whole and in windows of equal message count; zeros if it is empty.
+
+    >>> found = profile(Encoded.of(np.array([70, 80, 70, 90, 90, 90])), windows=2, top=1)
+    >>> found.keys, found.p1, found.top, found.leaders[0]  # of the windows 70 80 70 and 90 90 90
+    (3, 0.5, ((90, 3),), (70, 0.6666666666666666))
+    >>> found.drift  # the one key of the second window is not among those of the first
+    1.0
+    """
+    windows = checks.whole_number("windows", windows)
+    top = checks.whole_number("top", top, minimum=0)
+    messages = encoded.messages
+    if not messages:
+        return Profile(0, 0, 0.0, 0, 0.0, 0, 0.0, None, (), (), 0.0, ())
+    ranked = -np.sort(-encoded.counts[encoded.counts > 0])
+    hot = ranked[ranked >= hot_from(HOT_SHARE, messages)]
+    ends = window_ends(messages, windows)
+    sizes = np.diff(ends, prepend=0)
+    in_windows = [
+        _hottest_of(encoded, end - size, end) for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)
+    ]
+    return Profile(
+        messages,
+        ranked.size,
+        p1=int(ranked[0]) / messages,
+        hot_keys=hot.size,
+        hot_share=int(hot.sum()) / messages,
+        # Counts 5 3 1 1 of 10 messages: one key has half of them.
+        half=int(np.searchsorted(2 * np.cumsum(ranked), messages)) + 1,
+        evenness=_evenness(ranked),
+        exponent=_exponent(ranked),
+        top=_hottest(encoded.hashes, encoded.counts, top),
+        law=_law(ranked),
+        drift=_drift(in_windows),
+        leaders=tuple(
+            (hottest[0][0], hottest[0][1] / size) for hottest, size in zip(in_windows, sizes.tolist(), strict=True)
+        ),
+    )
+
+
+def _hottest_of(encoded: Encoded, begin: int, end: int) -> _Counted:
+    """Give the ten hottest keys of the messages begin … end - 1."""
+    ids, hashes = encoded.ids[begin:end], encoded.hashes
+    if ids.size < hashes.size:  # sorting a short window is less work than going through all keys
+        present, counts = np.unique(ids, return_counts=True)
+        return _hottest(hashes[present], counts, _LEADING)
+    return _hottest(hashes, np.bincount(ids, minlength=hashes.size), _LEADING)
+
+
+def _hottest(hashes: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], most: int) -> _Counted:
+    """Give so many keys that occur, (hash, count), by falling count and then by rising hash."""
+    most = min(most, int(np.count_nonzero(counts)))
+    if not most:
+        return ()
+    least = np.partition(counts, -most)[-most]
+    above = np.flatnonzero(counts > least)
+    # Ties may be millions: only the smallest hashes among them are looked for, the others stay unsorted.
+    tied, needed = np.flatnonzero(counts == least), most - above.size
+    tied = tied[np.argpartition(hashes[tied], needed - 1)[:needed]]
+    chosen = np.concatenate([above, tied])
+    chosen = chosen[np.lexsort((hashes[chosen], -counts[chosen]))]
+    return tuple(zip(hashes[chosen].tolist(), counts[chosen].tolist(), strict=True))
+
+
+def _drift(in_windows: list[_Counted]) -> float:
+    kept = []
+    for before, after in pairwise(in_windows):
+        same = {key for key, _ in before} & {key for key, _ in after}
+        # A window of a few keys cannot share ten with its neighbour: it is asked for as many as it has.
+        kept.append(len(same) / min(len(before), len(after)))
+    return 1 - sum(kept) / len(kept) if kept else 0.0
+
+
+def _law(ranked: npt.NDArray[np.int64]) -> tuple[tuple[int, float], ...]:
+    ranks = np.unique(np.rint(np.geomspace(1, ranked.size, _POINTS)).astype(np.int64))
+    shares = ranked[ranks - 1] / ranked.sum()
+    return tuple(zip(ranks.tolist(), shares.tolist(), strict=True))
+
+
+def _exponent(ranked: npt.NDArray[np.int64]) -> float | None:
+    if ranked.size < 3:
+        return None
+    x = np.log(np.arange(1, min(_FITTED, ranked.size) + 1))
+    y = np.log(ranked[: x.size])
+    x -= x.mean()
+    return 0.0 - float(x @ (y - y.mean()) / (x @ x))
+
+
+def _evenness(ranked: npt.NDArray[np.int64]) -> float:
+    if ranked.size == 1:
+        return 0.0
+    shares = ranked / ranked.sum()
+    return min(1.0, float(-(shares * np.log(shares)).sum() / np.log(ranked.size)))

@@ -1,0 +1,78 @@
+"""Look-alikes have the numbers of the paper's Table I."""
+
+import numpy as np
+import pytest
+
+from keyspread.errors import InputError
+from keyspread.streams import ORIGINALS, DriftingZipfStream, ZipfStream, look_alike
+from keyspread.streams.profile import profile
+
+
+def test_the_originals_are_those_of_table_1():
+    sizes = {name: (one.messages, one.keys, one.p1) for name, one in ORIGINALS.items()}
+    assert sizes == {
+        "wp": (22_000_000, 2_900_000, 0.0932),
+        "tw": (1_200_000_000, 31_000_000, 0.0267),
+        "ct": (690_000, 2_900, 0.0329),
+    }
+
+
+@pytest.mark.parametrize(
+    ("symbol", "scale", "seed"),
+    [*(("wp", 0.05, seed) for seed in (0, 1, 7)), *(("ct", 1.0, seed) for seed in range(6)), ("tw", 0.001, 0)],
+)
+def test_messages_keys_and_p1(symbol, scale, seed):
+    original = ORIGINALS[symbol]
+    drawn = look_alike(symbol, scale, seed).encoded()
+    assert drawn.messages == round(original.messages * scale)
+    assert drawn.keys == pytest.approx(original.keys * scale, rel=0.02)
+    assert drawn.counts.max() / drawn.messages == pytest.approx(original.p1, rel=0.02)
+
+
+def test_wikipedia_does_not_drift():
+    stream = look_alike("wp", 0.05)
+    assert isinstance(stream, ZipfStream)
+    found = profile(stream.encoded(), windows=8)
+    assert found.drift < 0.15
+    assert len({key for key, _ in found.leaders}) == 1
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_cashtags_drift_in_every_phase(seed):
+    stream = look_alike("ct", seed=seed)
+    assert isinstance(stream, DriftingZipfStream)
+    phases = ORIGINALS["ct"].phases
+    assert stream.every * (phases - 1) < stream.messages <= stream.every * phases
+    found = profile(stream.encoded(), windows=phases)
+    assert found.drift > 0.8
+    assert all(before != after for (before, _), (after, _) in zip(found.leaders, found.leaders[1:], strict=False))
+
+
+def test_the_seed_decides_and_names_are_for_people():
+    one, two = (look_alike("CT", 0.1, seed) for seed in (0, 1))
+    assert (one.hashes() == look_alike("ct", 0.1).hashes()).all()
+    assert (one.hashes() != two.hashes()).any()
+    assert one.title == "CT look-alike, 0.1 of its size"
+    assert look_alike("ct").title == "CT look-alike"
+
+
+def test_a_scaled_one_is_as_hot():
+    shares = [profile(look_alike("ct", scale).encoded()).p1 for scale in (0.1, 0.5)]
+    assert shares == pytest.approx([0.0329] * 2, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("xy",), "unknown look-alike 'xy'; known are wp, tw, ct"),
+        ((None,), "unknown look-alike None"),
+        (("wp", 0), "scale is a share .* got 0"),
+        (("wp", 1.1), "scale is a share .* got 1.1"),
+        (("wp", np.nan), "scale must be a finite number, got nan"),
+        (("wp", 1e-5), "scale 1e-05 leaves 29 keys of WP: take 3.4e-05 or more"),
+        (("ct", 1, -1), "seed must be at least 0, got -1"),
+    ],
+)
+def test_what_is_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        look_alike(*arguments)
