@@ -1,7 +1,7 @@
 """What all tests share: one Spark session, and the way to the real streams if they are on this machine."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,3 +47,16 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real streams: {folder} is not there; set KEYSPREAD_DATA to the folder that has them")
     return folder
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Write bytes into a file of this test."""
+
+    def write(data: bytes, name: str = "stream.tsv") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return path
+
+    return write

@@ -65,7 +65,7 @@ def test_json_has_the_names_and_values_of_simulate(run):
         assert given[name] == getattr(expected, name).tolist(), name
     assert given["choices"] == list(expected.choices)
     assert len(given["choices"]) == 2
-    parameters = {"stream": "zipf", "skew": 1.4, "zipf_keys": 1000, "scheme": "d-choices", "workers": 8}
+    parameters = {"stream": "zipf", "skew": 1.4, "law_keys": 1000, "scheme": "d-choices", "workers": 8}
     parameters |= {"sources": 2, "seed": 3, "windows": 10, "messages": 10_000, "malformed": 0}
     assert {name: given[name] for name in parameters} == parameters
 
@@ -132,10 +132,12 @@ def test_options_reach_the_scheme(run, monkeypatch):
         (["simulate", "--keys", "0"], "keys must be at least 1, got 0"),
         (["simulate", "--half-life", "soon"], "must be a whole number of messages such as 1e5, or auto, got 'soon'"),
         (["simulate", "--scheme", "magic"], "unknown scheme 'magic'"),
-        (["simulate", "--stream", "nowhere.tsv"], "--stream must be zipf or a file of time<TAB>key lines, found no"),
-        (["simulate", "--stream", "."], ".: is a directory"),
-        (["simulate", "--stream", ".", "--skew", "2"], "--skew is for --stream zipf only, got 2"),
-        (["simulate", "--stream", ".", "--keys", "2"], "--keys is for --stream zipf only, got 2"),
+        (
+            ["simulate", "--stream", "nowhere.tsv"],
+            "nowhere.tsv is neither a made stream (zipf, drift, wp, tw, ct) nor a file",
+        ),
+        (["simulate", "--stream", ".", "--skew", "2"], "--skew is for zipf and drift only, got 2 with .: leave it out"),
+        (["simulate", "--stream", ".", "--keys", "2"], "--keys is for zipf and drift only, got 2 with .: leave it out"),
         (["simulate", "--no-such-option"], "--no-such-option"),
         (["simulate", "extra"], "extra"),
         (["simulate", "--skew"], "--skew"),

@@ -15,7 +15,7 @@ from keyspread.streams import ORIGINALS, ZipfRanks, ZipfStream, look_alike, read
 from keyspread.streams.profile import profile
 
 pytest.importorskip("typer")
-from keyspread.cli import datasets
+from keyspread.cli import datasets, given_stream
 
 SMALL = ["--messages", "2e4", "--keys", "1e3"]
 
@@ -326,7 +326,7 @@ def test_a_table_needs_a_key(run, tmp_path):
 
 
 def test_a_file_with_too_many_messages(run, stream_file, monkeypatch):
-    monkeypatch.setattr(datasets, "_MOST_MESSAGES", 2000)
+    monkeypatch.setattr(given_stream, "_MOST_MESSAGES", 2000)
     code, out, err = run("describe", stream_file)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "has more than 2,000 messages, describe takes 2,000 into memory: take --limit" in err
@@ -374,5 +374,5 @@ def test_ctrl_c_leaves_nothing_behind(run, tmp_path, monkeypatch):
 def test_numbers_are_found_by_their_hashes():
     stream = ZipfStream(0.5, 300_000, 10)
     hashes = np.array(stream.hashes())
-    numbers = datasets._numbers(stream, set(hashes.tolist()))
+    numbers = given_stream._numbers(stream, set(hashes.tolist()))
     assert [numbers[key] for key in hashes.tolist()] == stream.law().draw(0, 10).tolist()

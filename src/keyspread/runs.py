@@ -141,6 +141,8 @@ SCHEMA = pa.schema({"run": pa.string(), **_SETTING, **_WHOLE, **_SLOT})
 
 def _rows(run: Run, done: Simulation, top_messages: int) -> pa.Table:
     ends = metrics.window_ends(done.messages, run.windows)
+    if not ends.size:
+        return SCHEMA.empty_table()
     given = {**run.parameters(), "threshold": done.threshold}
     if "half_life" in given:
         given["half_life"] = str(given["half_life"])

@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from keyspread.errors import InputError
-from keyspread.streams import DriftingZipfStream, ZipfStream, look_alike, named, read_stream
-from keyspread.streams.named import DEFAULTS, NAMES, check_writable, made_stream, write_stream
+from keyspread.streams import DriftingZipfStream, ZipfStream, look_alike, read_stream, writing
+from keyspread.streams.named import DEFAULTS, NAMES, made_stream
+from keyspread.streams.writing import check_writable, write_stream
 
 
 def test_defaults():
@@ -67,7 +68,7 @@ STREAM = DriftingZipfStream(1.2, 500, 2500, every=400, hottest=50, seed=3)
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(named, "_CHUNK", 1000)
+    monkeypatch.setattr(writing, "_CHUNK", 1000)
 
 
 def keys_of(stream):
@@ -99,7 +100,7 @@ def test_text_has_a_line_a_message(tmp_path, ending):
     assert [found.keys[key] for key in found.hashes.tolist()] == [str(key) for key in keys_of(STREAM)]
 
 
-@pytest.mark.parametrize("ending", named.ENDINGS)
+@pytest.mark.parametrize("ending", writing.ENDINGS)
 def test_the_same_stream_is_the_same_file_and_an_empty_one_is_a_file(tmp_path, ending):
     for name in ("one", "two"):
         write_stream(STREAM, str(tmp_path / f"{name}{ending}"))
@@ -110,7 +111,7 @@ def test_the_same_stream_is_the_same_file_and_an_empty_one_is_a_file(tmp_path, e
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
-@pytest.mark.parametrize("ending", named.ENDINGS)
+@pytest.mark.parametrize("ending", writing.ENDINGS)
 def test_whatever_happens_there_is_all_of_it_or_what_was_there(tmp_path, error, ending):
     path = tmp_path / f"made{ending}"
     path.write_bytes(b"before")

@@ -84,7 +84,7 @@ def reproduce(
     if missing:
         with (
             quiet.held(not verbose) as held,
-            engine.spark(master, held, verbose) as spark,
+            engine.spark(master, held, verbose, short=True) as spark,  # the JVM has little to do
             engine.told(verbose),
             screen.time_left(held.console, f"{len(missing):,} simulations") as progress,
         ):

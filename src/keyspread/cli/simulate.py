@@ -1,35 +1,23 @@
 """`keyspread simulate`: one scheme over one stream, in-process; a table for people or JSON for machines."""
 
 import json
-import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from keyspread.cli.options import count, count_or_auto, number
-from keyspread.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-_ZIPF = {"skew": 1.4, "keys": 10_000, "messages": 1_000_000}
-
-
-@dataclass(frozen=True)
-class _Input:
-    """A stream to simulate, and what to say about it."""
-
-    title: str
-    hashes: "npt.NDArray[np.int64]"
-    facts: dict[str, Any]
+    from keyspread.cli.given_stream import GivenStream
 
 
 def simulate(
     stream: Annotated[
         str,
-        typer.Option(help="[b]zipf[/b], or a file of time<TAB>key lines, plain or gzip.", metavar="zipf|FILE"),
+        typer.Option(
+            help="[b]zipf[/b], drift, wp, tw, ct (see [b]keyspread datasets list[/b]); or a file, folder or pattern.",
+            metavar="NAME|PATH",
+        ),
     ] = "zipf",
     skew: Annotated[
         float | None,
@@ -48,6 +36,15 @@ def simulate(
             metavar="COUNT",
         ),
     ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(parser=number, help="Share of the size of wp, tw or ct.", show_default="1", metavar="NUMBER"),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help="Of a file: tsv, wikibench, words, csv, …", show_default="by the file", metavar="NAME"),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Column of the key (csv, json, parquet).", metavar="COLUMN")] = None,
     workers: Annotated[int, typer.Option(parser=count, help="Workers to spread over.", metavar="COUNT")] = 50,
     scheme: Annotated[
         str,
@@ -95,7 +92,9 @@ def simulate(
     import keyspread
     from keyspread.cli import screen
 
-    given = _read(stream, strict, skew, keys, messages) if stream != "zipf" else _draw(skew, keys, messages, seed)
+    given = _given(
+        stream, strict, {"skew": skew, "keys": keys, "scale": scale, "format": format, "key": key}, messages, seed
+    )
     named = {
         "threshold": threshold,
         "tolerance": tolerance,
@@ -104,9 +103,9 @@ def simulate(
         "half_life": half_life,
     }
     options: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
-    with screen.late_progress("simulating", len(given.hashes)) as progress:
+    with screen.late_progress("simulating", given.encoded.messages) as progress:
         result = keyspread.simulate(
-            given.hashes,
+            given.encoded,
             scheme,
             workers,
             sources=sources,
@@ -116,43 +115,32 @@ def simulate(
             **options,
         )
     if as_json:
-        print(json.dumps({**given.facts, "windows": windows, **options, **result.to_dict()}))
+        malformed = 0 if given.malformed is None else given.malformed.count
+        facts = {"stream": stream, **given.parameters, "malformed": malformed}
+        print(json.dumps({**facts, "windows": windows, **options, **result.to_dict()}))
     else:
         _show(given, result)
 
 
-def _draw(skew: float | None, keys: int | None, messages: int | None, seed: int) -> _Input:
-    """Draw a Zipf stream."""
-    from keyspread.streams import zipf
-
-    law = {**_ZIPF}
-    law |= {
-        name: value for name, value in (("skew", skew), ("keys", keys), ("messages", messages)) if value is not None
-    }
-    hashes = zipf(law["skew"], int(law["keys"]), int(law["messages"]), seed)
-    title = f"Zipf {law['skew']:g} over {int(law['keys']):,} keys"
-    return _Input(title, hashes, {"stream": "zipf", "skew": law["skew"], "zipf_keys": law["keys"], "malformed": 0})
-
-
-def _read(path: str, strict: bool, skew: float | None, keys: int | None, messages: int | None) -> _Input:
-    """Read a stream from a file."""
+def _given(stream: str, strict: bool, options: dict[str, Any], messages: int | None, seed: int) -> "GivenStream":
+    """Draw or read it; the seed of the senders draws a made stream too, and of a file --messages are the first."""
     from keyspread.cli import screen
-    from keyspread.streams import read_stream
+    from keyspread.cli.given_stream import find_stream
+    from keyspread.streams.named import DEFAULTS
 
-    for name, value in (("--skew", skew), ("--keys", keys)):
-        if value is not None:
-            raise InputError(f"{name} is for --stream zipf only, got {value:g} with --stream {path}: leave it out")
-    if not os.path.exists(path):
-        raise InputError(f"--stream must be zipf or a file of time<TAB>key lines, found no file {path}: check the path")
-    with screen.late_progress(f"reading {os.path.basename(path)}", os.path.getsize(path)) as progress:
-        found = read_stream(path, strict=strict, progress=progress)
-    if found.malformed.count:
-        screen.note(f"{path}: skipped {found.malformed}")
-    hashes = found.hashes if messages is None else found.hashes[:messages]
-    return _Input(os.path.basename(path), hashes, {"stream": path, "malformed": found.malformed.count})
+    named = {name: value for name, value in options.items() if value is not None}
+    made = stream.lower() in DEFAULTS
+    if made:
+        named["seed"] = seed
+    if messages is not None:
+        named["messages" if made else "limit"] = messages
+    found = find_stream(stream, named, strict=strict, most=2**61)
+    if found.malformed is not None and found.malformed.count:
+        screen.note(f"{stream}: skipped {found.malformed}")
+    return found
 
 
-def _show(given: _Input, result: Any) -> None:
+def _show(given: "GivenStream", result: Any) -> None:
     """Draw the result for people."""
     from rich.text import Text
 

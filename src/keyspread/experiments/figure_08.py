@@ -81,13 +81,16 @@ class Figure08(Figure):
                 f"{overloaded} workers have over 110 % of an even share, the busiest "
                 f"{100 * (1 + over['partial-key'].max()):.0f} %",
                 overloaded == 2,
-                why="Both hashes of the hottest key gave the same worker." if overloaded == 1 else "",
+                why="Both hashes of the hottest key gave the same worker."
+                if overloaded == 1
+                else "With these hashes the tail, or the second key, weighs as much as the hottest.",
             ),
             judge(
                 "W-C: all workers at 1/n",
                 "Fig. 8",
                 f"within {100 * over['w-choices'].abs().max():.2g} % of it",
                 bool(over["w-choices"].abs().max() <= EVEN_ENOUGH),
+                why="The stream is too short: the senders had not learned its head in time.",
             ),
             judge(
                 "RR: the head is split evenly, the whole falls a little short of even",

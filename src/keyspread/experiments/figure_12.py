@@ -92,8 +92,8 @@ class Figure12(Figure):
                 f"lines (n = 50 and 100); most by {number(change.max())} ({', '.join(map(str, change.idxmax()))})",
                 steady == 1,
                 in_part=steady >= 0.5,
-                why="Where the stream drifts, I(t) jumps when the hot keys change and is then made up for, by W-C fully; "
-                "PKG gets better with time, because the surplus of each phase falls on other workers.",
+                why="Where the stream drifts, I(t) jumps when the hot keys change and is then made up for, by W-C in "
+                "full; PKG gets better with time, because the surplus of each phase falls on other workers.",
             )
         ]
         if {"WP", "TW", "CT"} <= set(table.stream.unique()):
@@ -107,6 +107,7 @@ class Figure12(Figure):
                     f"imbalance within a slot on CT at least {number(float(times))} × that on WP and TW (D-C and W-C)",
                     bool(times >= STABLE),
                     in_part=bool(times >= 1),
+                    why="The stream is too short to learn its hot keys between two changes, or anywhere else.",
                 )
             )
         return verdicts

@@ -6,6 +6,9 @@ from keyspread.streams.file_stream import FileStream, find_streams
 from keyspread.streams.files import KeyTexts, Malformed, Stream, read_stream, total_bytes
 from keyspread.streams.lookalikes import ORIGINALS, look_alike
 from keyspread.streams.made import Made
+from keyspread.streams.named import made_stream
+from keyspread.streams.profile import Profile, profile
+from keyspread.streams.writing import write_stream
 from keyspread.streams.zipf import ZipfRanks, ZipfStream, zipf, zipf_probabilities
 
 __all__ = [
@@ -16,13 +19,17 @@ __all__ = [
     "KeyTexts",
     "Made",
     "Malformed",
+    "Profile",
     "Stream",
     "ZipfRanks",
     "ZipfStream",
     "find_streams",
     "look_alike",
+    "made_stream",
+    "profile",
     "read_stream",
     "total_bytes",
+    "write_stream",
     "zipf",
     "zipf_probabilities",
 ]

@@ -93,7 +93,8 @@ class DriftingZipfStream(Made):
         checks.whole_number("messages", self.messages, minimum=0, maximum=2**62)
         checks.whole_number("every", self.every, maximum=2**62)
         checks.whole_number("hottest", self.hottest, minimum=0)
-        checks.share("redrawn", self.redrawn)
+        if not 0 < checks.number("redrawn", self.redrawn) <= 1:
+            raise InputError(f"redrawn is a share of the hottest ranks, above 0 and at most 1, got {self.redrawn!r}")
         checks.whole_number("seed", self.seed, minimum=0, maximum=2**63 - 1)
         if self.hottest > self.keys:
             raise InputError(f"hottest must be at most the number of keys, {self.keys}, got {self.hottest}")
