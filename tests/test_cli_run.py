@@ -78,7 +78,7 @@ def test_json(run):
     code, out, err = run(*SMALL, "--scheme", "wc", "--seed", 3, "--top", 2, "--partitions", 2, "--json")
     assert (code, err, out.count("\n")) == (0, "", 1)
     given = json.loads(out)
-    expected = {"source": "zipf", "skew": 1.4, "zipf_keys": 200, "scheme": "w-choices", "workers": 4, "seed": 3}
+    expected = {"source": "zipf", "skew": 1.4, "law_keys": 200, "scheme": "w-choices", "workers": 4, "seed": 3}
     expected |= {"rows": 5000, "partitions": 2, "malformed": 0, "plan": None, "out": None}
     assert {name: given[name] for name in expected} == expected
     assert list(given["schemes"]) == ["w-choices", "key", "partial-key"]
@@ -132,11 +132,11 @@ def test_strict(run, clicks):
         (["--source", "nowhere.csv"], "nowhere.csv: no such file or folder"),
         (["--source", "{clicks}"], "say which column is the key; the columns are user, amount"),
         (["--source", "{clicks}", "--key", "name"], "there is no column 'name'; the columns are user, amount"),
-        (["--source", "{clicks}", "--key", "user", "--skew", "2"], "--skew is for --source zipf only, got 2"),
+        (["--source", "{clicks}", "--key", "user", "--skew", "2"], "--skew is for zipf and drift only, got 2 with"),
         (["--source", "{clicks}", "--format", "xml"], "unknown format 'xml'"),
         (["--source", "{empty}"], "no rows, the file is empty"),
         (["--source", "{cut}"], "cut.tsv.gz: cannot be read (EOFException: Unexpected end of input stream)"),
-        (["--key", "user"], "--key is for files, got 'user' with --source zipf"),
+        (["--key", "user"], "--key is for files only, got 'user' with zipf: leave it out"),
         (["--workers", "0"], "workers must be at least 1, got 0"),
         (["--workers", "x"], "must be a whole number such as"),
         (["--messages", "0"], "messages must be at least 1, got 0"),

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from keyspread.spark.sinks import Target
     from keyspread.spark.sources import Files
 
-_ZIPF = "zipf"
-_LAW = {"skew": 1.4, "keys": 10_000, "messages": 1_000_000}
 _SHORT = 5_000_000
 """Rows up to which a run is over before the JVM's second compiler pays: without it, a quarter less of the cores."""
 
@@ -43,8 +41,12 @@ _FILE = {"metavar": "FILE"}
 def run(
     source: Annotated[
         str,
-        _source("[b]zipf[/b], or files: one, a folder or a pattern; CSV, JSON, Parquet, time<TAB>key.", metavar="PATH"),
-    ] = _ZIPF,
+        _source(
+            "[b]zipf[/b], drift, wp, tw, ct (see [b]keyspread datasets list[/b]); or files: one, a folder or a "
+            "pattern; CSV, JSON, Parquet, time<TAB>key.",
+            metavar="NAME|PATH",
+        ),
+    ] = "zipf",
     format: Annotated[
         str | None, _source("csv, json, parquet or tsv (time<TAB>key).", show_default="by the file's ending", **_NAME)
     ] = None,
@@ -52,6 +54,8 @@ def run(
     skew: Annotated[float | None, _source("Zipf exponent, 0 is uniform.", show_default="1.4", **_NUMBER)] = None,
     keys: Annotated[int | None, _source("Keys of the Zipf law.", show_default="10000", **_COUNT)] = None,
     messages: Annotated[int | None, _source("Rows to draw.", show_default="1e6", **_COUNT)] = None,
+    scale: Annotated[float | None, _source("Share of the size of wp, tw or ct.", show_default="1", **_NUMBER)] = None,
+    every: Annotated[int | None, _source("Rows between changes of drift.", show_default="50000", **_COUNT)] = None,
     partitions: Annotated[
         int | None,
         _source("Senders that share the rows.", show_default="8, or as Spark splits the files", **_COUNT),
@@ -116,16 +120,21 @@ def run(
     [b]keyspread run --source clicks.csv --key user --aggregate 'total=sum(amount)' --out totals.parquet[/b]
     """
     from keyspread.cli import engine, quiet, screen
+    from keyspread.cli.given_stream import refuse_foreign
     from keyspread.cli.outcome import show
     from keyspread.spark import sinks
     from keyspread.spark.job import check_options, result_schema, run_job
     from keyspread.spark.masters import check_master
-    from keyspread.spark.sources import check_law, file_source, find_files, zipf_source
+    from keyspread.spark.sources import check_partitions, file_source, find_files, made_source
+    from keyspread.streams import made_stream
+    from keyspread.streams.named import DEFAULTS
 
     # Whatever can be refused without Spark is refused before it starts.
-    files = None if source == _ZIPF else find_files(source, format)
-    law = _law(files, format, key, _given(skew=skew, keys=keys, messages=messages))
-    check_law(**law, seed=seed, partitions=partitions)
+    law = _given(skew=skew, keys=keys, messages=messages, scale=scale, every=every)
+    refuse_foreign(source, law | _given(format=format, key=key[0] if key else None))
+    made = made_stream(source, **law, seed=seed) if source.lower() in DEFAULTS else None
+    files = find_files(source, format) if made is None else None
+    check_partitions(partitions)
     plan = _plan(plan_in, "--plan-in")
     options = _given(threshold=threshold, tolerance=tolerance, capacity=capacity, choices=choices)
     options |= _given(half_life=half_life, sample=sample, previous=_plan(previous, "--previous"))
@@ -137,13 +146,13 @@ def run(
         check_master(master)
 
     counts = scheme.lower() == "planned" and plan is None
-    short = files is None and law["messages"] <= _SHORT
+    short = made is not None and made.messages <= _SHORT
     with quiet.held(not verbose) as held, screen.steps(held.console, 3 + counts + (target is not None)) as step:
         step("starting Spark")
         with engine.spark(master, held, verbose, short) as spark, engine.told(verbose):
-            if files is None:
-                found = zipf_source(spark, **law, seed=seed, partitions=partitions)
-            else:
+            if made is not None:
+                found = made_source(spark, made, partitions)
+            elif files is not None:
                 found = file_source(spark, files, key or (), partitions)
             if target is not None:
                 sinks.check_remote(spark, target)
@@ -177,17 +186,6 @@ def run(
 
 def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _law(files: "Files | None", format: str | None, key: list[str] | None, law: dict[str, Any]) -> dict[str, Any]:
-    """Give the Zipf law; refuse options of the other kind of source."""
-    if files is not None:
-        for name, value in law.items():
-            raise InputError(f"--{name} is for --source zipf only, got {value:g} with {files.path}: leave it out")
-    elif format or key:
-        name, value = ("--format", format) if format else ("--key", (key or [""])[0])
-        raise InputError(f"{name} is for files, got {value!r} with --source zipf: name them, or leave it out")
-    return {**_LAW, **law}
 
 
 def _plan(path: str | None, option: str) -> "Plan | None":

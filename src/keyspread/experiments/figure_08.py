@@ -88,7 +88,7 @@ class Figure08(Figure):
             judge(
                 "W-C: all workers at 1/n",
                 "Fig. 8",
-                f"within {100 * over['w-choices'].abs().max():.2g} % of it",
+                f"within {100 * over['w-choices'].abs().max():.3f} % of it",
                 bool(over["w-choices"].abs().max() <= EVEN_ENOUGH),
                 why="The stream is too short: the senders had not learned its head in time.",
             ),

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.points import ends, number, over_seeds
+from keyspread.experiments.points import ends, over_seeds
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
 from keyspread.runs import Run
@@ -124,7 +124,8 @@ def _judged(table: pd.DataFrame, value: str, reading: str) -> list[Verdict]:
         judge(
             f"D-C's d is slightly above the least d with {reading}",
             "Fig. 9, Q2",
-            f"not below it at {100 * above:.0f} % of {points} points, on average {number(float(off.mean()))}·n above",
+            f"not below it at {100 * above:.0f} % of {points} points; on average {100 * abs(off.mean()):.1f} % of n "
+            + ("above" if off.mean() >= 0 else "below"),
             above >= 0.9,
             in_part=above >= 0.5,
             why=(

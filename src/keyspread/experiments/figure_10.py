@@ -112,7 +112,7 @@ class Figure10(Figure):
                 f"at most {number(below['d-choices'])} × PKG (D-C) and {number(below['round-robin'])} × (RR)",
                 max(below.values()) <= MUCH_LOWER,
                 in_part=max(below.values()) <= 0.5,
-                why="For single settings the hashes of a hot key collide, or the stream is too short to learn its head.",
+                why="In single settings the hashes of a hot key collide, or the stream is too short to learn its head.",
             ),
             judge(
                 "D-C and RR perform alike there",

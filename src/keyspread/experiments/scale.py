@@ -42,7 +42,7 @@ def _skews(step: int) -> tuple[float, ...]:
 SCALES = {
     "quick": Scale("quick", 10**6, _skews(2), (0, 1, 2), wikipedia=0.05, twitter=0.001, cashtags=1.0),
     # TW in full would be 1.2 G messages and 31 M keys: days of work for a figure that does not change with its size.
-    "paper": Scale("paper", 10**7, _skews(1), (0, 1, 2, 3, 4), wikipedia=1.0, twitter=0.05, cashtags=1.0),
+    "paper": Scale("paper", 10**7, _skews(1), (0, 1, 2), wikipedia=1.0, twitter=0.05, cashtags=1.0),
 }
 
 

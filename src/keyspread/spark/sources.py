@@ -1,4 +1,4 @@
-"""Where the rows come from: a Zipf stream drawn inside Spark's tasks, or files. Each reader gives a `Source`.
+"""Where the rows come from: a made stream drawn inside Spark's tasks, or files. Each reader gives a `Source`.
 
 May be changed here: the formats that are read. Nothing is dropped silently, nothing of the stream's size is made on
 the driver.
@@ -21,7 +21,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.spark.keys import key_columns
-from keyspread.streams import ZipfRanks
+from keyspread.streams import Made, ZipfStream
+from keyspread.streams.made import Law
 
 FORMATS = ("csv", "json", "parquet", "tsv")
 _ENDINGS = {
@@ -76,6 +77,32 @@ class Source:
         return Malformed(int(seen["malformed"] or 0), _shortened(seen["first"]))
 
 
+def made_source(spark: SparkSession, stream: Made, partitions: int | None = None) -> Source:
+    """Row i is message i of a made stream: its key, a number from 1 on, in the column `key`, and i in `id`.
+
+    It is drawn inside the tasks and depends on the stream's own numbers alone, however many partitions, cores and
+    attempts there are.
+
+    >>> from keyspread.spark import session
+    >>> from keyspread.streams import ZipfStream
+    >>> stream = ZipfStream(1.4, keys=100, messages=3, seed=1)
+    >>> made_source(session(), stream).rows.collect() == made_source(session(), stream, partitions=2).rows.collect()
+    True
+    """
+    check_partitions(partitions)
+    if partitions is None:
+        partitions = max(_SENDERS, math.ceil(stream.messages / _ROWS_A_SENDER))
+    positions = spark.range(0, stream.messages, 1, partitions)
+    # Not that it were so: but Spark evaluates what it holds for deterministic as often as it likes.
+    key = F.arrow_udf(_drawing(stream), "bigint").asNondeterministic()  # type: ignore[attr-defined]
+    return Source(
+        rows=positions.withColumn("key", key(F.col("id"))),
+        key=("key",),
+        title=stream.title,
+        facts={"source": stream.kind, **stream.parameters(), "partitions": partitions},
+    )
+
+
 def zipf_source(
     spark: SparkSession,
     skew: float = 1.4,
@@ -84,58 +111,35 @@ def zipf_source(
     seed: int = 0,
     partitions: int | None = None,
 ) -> Source:
-    """Row i of the column `key` (a rank, 1 is the hottest) is message i of `keyspread.streams.zipf`, also in `id`.
-
-    So it depends on skew, keys and seed alone, however many partitions, cores and attempts there are.
-
-    >>> from keyspread.spark import session
-    >>> zipf_source(session(), keys=100, messages=3, seed=1).rows.collect() == zipf_source(
-    ...     session(), keys=100, messages=3, seed=1, partitions=2).rows.collect()
-    True
-    """
-    check_law(skew, keys, messages, seed, partitions)
-    if partitions is None:
-        partitions = max(_SENDERS, math.ceil(messages / _ROWS_A_SENDER))
-    positions = spark.range(0, messages, 1, partitions)
-    # Not that it were so: but Spark evaluates what it holds for deterministic as often as it likes.
-    rank = F.arrow_udf(_ranks(skew, keys, seed), "bigint").asNondeterministic()  # type: ignore[attr-defined]
-    return Source(
-        rows=positions.withColumn("key", rank(F.col("id"))),
-        key=("key",),
-        title=f"Zipf {skew:g} over {keys:,} keys",
-        facts={"source": "zipf", "skew": skew, "zipf_keys": keys, "seed": seed, "partitions": partitions},
-    )
+    """Rows of a Zipf stream; key 1 is the hottest."""
+    return made_source(spark, ZipfStream(skew, keys, messages, seed), partitions)
 
 
-def check_law(skew: float, keys: int, messages: int, seed: int, partitions: int | None) -> None:
-    """Refuse what `zipf_source` cannot draw, without Spark."""
-    checks.not_negative("skew", skew)
-    checks.whole_number("keys", keys)
-    checks.whole_number("messages", messages, maximum=2**62)
-    checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
+def check_partitions(partitions: int | None) -> None:
+    """Refuse what is no number of partitions, without Spark."""
     if partitions is not None:
         checks.whole_number("partitions", partitions)
 
 
-def _ranks(skew: float, keys: int, seed: int) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+def _drawing(stream: Made) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
     def draw(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        law = _law(skew, keys, seed)
+        law = _law(stream)
         for batch in batches:
             positions = batch.to_numpy()
             if not positions.size:
                 yield pa.array([], pa.int64())
                 continue
             first, last = int(positions[0]), int(positions[-1])
-            ranks = law.draw(first, last - first + 1).astype(np.int64)
-            yield pa.array(ranks if ranks.size == positions.size else ranks[positions - first])
+            keys = law.draw(first, last - first + 1).astype(np.int64)
+            yield pa.array(keys if keys.size == positions.size else keys[positions - first])
 
     return draw
 
 
 @lru_cache(maxsize=2)
-def _law(skew: float, keys: int, seed: int) -> ZipfRanks:
+def _law(stream: Made) -> Law:
     """Make the tables once a Python worker, not once a task."""
-    return ZipfRanks(skew, keys, seed)
+    return stream.law()
 
 
 @dataclass(frozen=True)
