@@ -12,7 +12,7 @@ from keyspread.experiments.verdict import Outcome
 from keyspread.results import Results
 from keyspread.streams import FileStream, ZipfStream
 
-TINY = Scale("tiny", 20_000, (0.8, 1.2, 2.0), (0, 1), wikipedia=0.001, twitter=0.00002, cashtags=0.04)
+TINY = Scale("tiny", 20_000, (1.2, 2.0), (0,), wikipedia=0.001, twitter=0.00002, cashtags=0.04)
 SIMULATED = ["1", "7", "8", "9", "10", "11", "12", "estimate"]
 
 

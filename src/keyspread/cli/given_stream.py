@@ -108,9 +108,7 @@ def _read(path: str, given: dict[str, Any], strict: bool, most: int) -> GivenStr
         with screen.late_progress(f"reading {title}", total_bytes(path)) as progress:
             found = read_stream(path, **{**given, "limit": limit}, strict=strict, progress=progress)
     except InputError as problem:
-        # 'pass key=' is said to those who call the library.
-        said = re.sub(r"\b(pass|for) (format|key|time)=(?=')", r"\1 --\2 ", str(problem))
-        raise InputError(re.sub(r"\b(pass|for) (format|key|time)=", r"\1 --\2", said)) from problem
+        raise as_options(problem) from problem
     if found.hashes.size > most:
         raise InputError(_too_many(title, f"more than {most:,}", most, f"--limit {most:.0e}"))
     return GivenStream(
@@ -152,3 +150,9 @@ def _numbers(made: "Made", hashes: set[int]) -> dict[int, int]:
 def clean(text: str) -> str:
     """Leave out what a terminal would obey."""
     return "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))
+
+
+def as_options(problem: InputError) -> InputError:
+    """Say 'pass --key', as a command has it, where the library says 'pass key='."""
+    said = re.sub(r"\b(pass|for) (format|key|time)=(?=')", r"\1 --\2 ", str(problem))
+    return InputError(re.sub(r"\b(pass|for) (format|key|time)=", r"\1 --\2", said))

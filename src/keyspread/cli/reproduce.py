@@ -103,6 +103,7 @@ def _streams(
 ) -> "list[FileStream]":
     """Find the streams, each read once here: what is wrong with one shall be said before an hour of work."""
     from keyspread.cli import screen
+    from keyspread.cli.given_stream import as_options
     from keyspread.streams import FileStream, find_streams, read_stream, total_bytes
 
     options: dict[str, Any] = {"format": format, "key": key, "time": time, "limit": limit}
@@ -117,8 +118,8 @@ def _streams(
                     read = read_stream(entry, **options, progress=progress)
             except InputError as problem:
                 if not several:
-                    raise
-                screen.note(f"left out {problem}")
+                    raise as_options(problem) from problem
+                screen.note(f"left out {as_options(problem)}")
                 continue
             if read.malformed.count:
                 screen.note(f"{entry}: skipped {read.malformed}")

@@ -119,6 +119,7 @@ def run(
     [b]keyspread run[/b]
     [b]keyspread run --source clicks.csv --key user --aggregate 'total=sum(amount)' --out totals.parquet[/b]
     """
+    from keyspread import checks
     from keyspread.cli import engine, quiet, screen
     from keyspread.cli.given_stream import refuse_foreign
     from keyspread.cli.outcome import show
@@ -134,6 +135,8 @@ def run(
     refuse_foreign(source, law | _given(format=format, key=key[0] if key else None))
     made = made_stream(source, **law, seed=seed) if source.lower() in DEFAULTS else None
     files = find_files(source, format) if made is None else None
+    if made is not None:
+        checks.whole_number("messages", made.messages, maximum=2**62)
     check_partitions(partitions)
     plan = _plan(plan_in, "--plan-in")
     options = _given(threshold=threshold, tolerance=tolerance, capacity=capacity, choices=choices)

@@ -99,7 +99,7 @@ def made_source(spark: SparkSession, stream: Made, partitions: int | None = None
         rows=positions.withColumn("key", key(F.col("id"))),
         key=("key",),
         title=stream.title,
-        facts={"source": stream.kind, **stream.parameters(), "partitions": partitions},
+        facts={"source": stream.kind, **stream.parameters(), "seed": stream.seed, "partitions": partitions},
     )
 
 

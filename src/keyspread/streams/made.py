@@ -34,6 +34,7 @@ class Made(ABC):
 
     kind: ClassVar[str]
     messages: int
+    seed: int
     name: str
 
     @property
