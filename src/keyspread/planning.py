@@ -57,17 +57,23 @@ def plan(
     keys = checks.hashes(hashes)
     workers = checks.whole_number("workers", workers)
     threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
-    count = bucket_count(workers, previous, buckets)
+    return plan_counted(keys, workers, previous, threshold, bucket_count(workers, previous, buckets))[0]
+
+
+def plan_counted(
+    keys: npt.NDArray[np.int64], workers: int, previous: Plan | None, threshold: float, buckets: int, turn: int = 0
+) -> tuple[Plan, Counts]:
+    """Give the plan of a batch, and what was counted for it."""
     batch = Encoded.of(keys)
     distinct, ids, messages = batch.hashes, batch.ids, batch.counts
     hot = np.flatnonzero(messages >= hot_from(threshold, keys.size))
     hot = hot[np.lexsort((distinct[hot], -messages[hot]))]
     tail = messages.copy()
     tail[hot] = 0
-    bucket_loads = np.bincount(buckets_of(distinct, count), weights=tail, minlength=count).astype(np.int64)
+    bucket_loads = np.bincount(buckets_of(distinct, buckets), weights=tail, minlength=buckets).astype(np.int64)
     counts = Counts(bucket_loads, tuple(zip(distinct[hot].tolist(), messages[hot].tolist(), strict=True)))
-    placed = place(counts, workers, previous)
-    return placed.with_cuts(_exact_cuts(placed.head, hot, ids))
+    placed = place(counts, workers, previous, turn)
+    return placed.with_cuts(_exact_cuts(placed.head, hot, ids)), counts
 
 
 def bucket_count(workers: int, previous: Plan | None, buckets: int | None) -> int:
@@ -81,14 +87,17 @@ def bucket_count(workers: int, previous: Plan | None, buckets: int | None) -> in
     return BUCKETS_PER_WORKER * workers
 
 
-def place(counts: Counts, workers: int, previous: Plan | None = None) -> Plan:
-    """Place what was counted: buckets first, where they were if they fit, then hot keys into the room that is left."""
+def place(counts: Counts, workers: int, previous: Plan | None = None, turn: int = 0) -> Plan:
+    """Place what was counted: buckets first, where they were if they fit, then hot keys into the room that is left.
+
+    Of equally loaded workers the first from `turn` on is taken: several that plan side by side take different ones.
+    """
     total = counts.total
     limit = -(-total // workers)  # rounded up
     before = _Before(previous, workers, counts.buckets.size)
     loads = [0] * workers
-    owners = _pack(counts.buckets, loads, limit, before)
-    head = _pour(counts.hot, loads, limit, before)
+    owners = _pack(counts.buckets, loads, limit, before, turn)
+    head = _pour(counts.hot, loads, limit, before, turn)
     moved = _moved(counts, owners, head, before, total) if previous is not None else 0.0
     return Plan(workers, owners, head, np.array(loads, np.int64), moved)
 
@@ -110,7 +119,9 @@ class _Before:
         return [worker for worker in had if 0 <= worker < self._workers]
 
 
-def _pack(buckets: npt.NDArray[np.int64], loads: list[int], limit: int, before: _Before) -> npt.NDArray[np.int32]:
+def _pack(
+    buckets: npt.NDArray[np.int64], loads: list[int], limit: int, before: _Before, turn: int
+) -> npt.NDArray[np.int32]:
     """Give each bucket a worker, largest first: its old one if it fits under the limit, else the least loaded."""
     owners = before.buckets.astype(np.int32)
     homeless = []
@@ -120,12 +131,13 @@ def _pack(buckets: npt.NDArray[np.int64], loads: list[int], limit: int, before: 
             loads[owner] += size
         elif size:
             homeless.append(bucket)
-    emptiest = [(load, worker) for worker, load in enumerate(loads)]
+    emptiest = [(load, (worker - turn) % len(loads)) for worker, load in enumerate(loads)]
     heapq.heapify(emptiest)
     for bucket in homeless:
-        load, worker = emptiest[0]
+        load, place_from_turn = emptiest[0]
         load += int(buckets[bucket])
-        heapq.heapreplace(emptiest, (load, worker))
+        heapq.heapreplace(emptiest, (load, place_from_turn))
+        worker = (place_from_turn + turn) % len(loads)
         owners[bucket], loads[worker] = worker, load
     # A bucket without messages and without a past takes any worker: a key of it may still come.
     unknown = np.flatnonzero(owners < 0)
@@ -133,14 +145,16 @@ def _pack(buckets: npt.NDArray[np.int64], loads: list[int], limit: int, before: 
     return owners
 
 
-def _pour(hot: tuple[tuple[int, int], ...], loads: list[int], limit: int, before: _Before) -> tuple[HotKey, ...]:
+def _pour(
+    hot: tuple[tuple[int, int], ...], loads: list[int], limit: int, before: _Before, turn: int
+) -> tuple[HotKey, ...]:
     """Pour the hot keys, hottest first, into the room that is left: first where they were, then into the emptiest.
 
     A key fills its old workers in the order in which it filled them before. So a key that has grown takes a little
     more of the last one, which it shares, and the keys behind it move over a little; none moves away. There is
     always room: n times the limit is the total or more.
     """
-    emptiest = [(load, worker) for worker, load in enumerate(loads)]
+    emptiest = [(load, (worker - turn) % len(loads)) for worker, load in enumerate(loads)]
     heapq.heapify(emptiest)
     head = []
     for key, messages in hot:
@@ -151,7 +165,8 @@ def _pour(hot: tuple[tuple[int, int], ...], loads: list[int], limit: int, before
             if old_first:
                 worker = old_first.pop()
             else:
-                load, worker = heapq.heappop(emptiest)
+                load, place_from_turn = heapq.heappop(emptiest)
+                worker = (place_from_turn + turn) % len(loads)
                 if load != loads[worker]:
                     continue  # it got more since it was put there
             amount = min(left, limit - loads[worker])
@@ -159,7 +174,7 @@ def _pour(hot: tuple[tuple[int, int], ...], loads: list[int], limit: int, before
                 pieces[worker] = pieces.get(worker, 0) + amount
                 loads[worker] += amount
                 left -= amount
-                heapq.heappush(emptiest, (loads[worker], worker))
+                heapq.heappush(emptiest, (loads[worker], (worker - turn) % len(loads)))
         head.append(HotKey.by_weight(key, pieces))
     return tuple(head)
 

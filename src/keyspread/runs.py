@@ -19,7 +19,7 @@ import pyarrow as pa
 from keyspread import checks, metrics
 from keyspread.encoded import Encoded
 from keyspread.errors import InputError
-from keyspread.schemes import PLANNED, find_scheme
+from keyspread.schemes import LOOK_AHEAD, PLANNED, find_scheme
 from keyspread.settings import Settings
 from keyspread.simulation import Simulation, simulate
 
@@ -60,9 +60,10 @@ class Run:
         }
         options = {name: value for name, value in settings.items() if value is not None}
         workers = checks.whole_number("workers", workers)
-        name = PLANNED if str(scheme).lower() == PLANNED else find_scheme(scheme).name
-        if name != PLANNED:
-            Settings.of(find_scheme(name), workers, seed=own["seed"], **options)
+        if str(scheme).lower() in (PLANNED, LOOK_AHEAD):
+            return cls(stream, str(scheme).lower(), workers, options=tuple(sorted(options.items())), **own)
+        name = find_scheme(scheme).name
+        Settings.of(find_scheme(name), workers, seed=own["seed"], **options)
         return cls(stream, name, workers, options=tuple(sorted(options.items())), **own)
 
     def parameters(self) -> dict[str, Any]:

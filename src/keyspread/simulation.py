@@ -16,9 +16,10 @@ from keyspread.encoded import Encoded
 from keyspread.errors import InputError
 from keyspread.kernels.balance import words_for
 from keyspread.kernels.tally import count_bits, tally
+from keyspread.look_ahead import Memory, check_options, common_plan, deal
 from keyspread.planning import plan
 from keyspread.plans import Plan
-from keyspread.schemes import PLANNED, find_scheme
+from keyspread.schemes import LOOK_AHEAD, PLANNED, find_scheme
 from keyspread.sender import Sender
 from keyspread.settings import Settings, default_threshold
 
@@ -86,7 +87,8 @@ def simulate(
     """Deal a stream to `sources` senders in turn and give the exact loads, imbalances and replicas that result.
 
     `scheme` is one of `SCHEMES`, with the options of `Sender`, or "planned", which plans every window from itself
-    (options: threshold, buckets). `progress` is called with the number of messages routed so far. A stream that is
+    (options: threshold, buckets), or "look-ahead", which takes a window for a batch of which each source sees its own
+    part before it deals it. `progress` is called with the number of messages routed so far. A stream that is
     simulated often is best given as `keyspread.streams.Encoded`, which saves finding its keys each time.
 
     >>> stream = np.random.default_rng(1).zipf(2.0, 10_000)
@@ -100,9 +102,11 @@ def simulate(
     windows = checks.whole_number("windows", windows)
     seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63)
     ends = metrics.window_ends(stream.messages, windows)
-    router: _Senders | _Planner
+    router: _Senders | _Planner | _LookingAhead
     if isinstance(scheme, str) and scheme.lower() == PLANNED:
         router = _Planner(workers, sources, **options)
+    elif isinstance(scheme, str) and scheme.lower() == LOOK_AHEAD:
+        router = _LookingAhead(workers, sources, options)
     else:
         router = _Senders(scheme, workers, sources, seed, options)
     is_head = stream.counts >= metrics.hot_from(router.threshold, stream.messages)
@@ -228,4 +232,42 @@ class _Planner:
 
     def error(self, loads: npt.NDArray[np.int64]) -> float:
         """Nothing is estimated: the batch is counted."""
+        return 0.0
+
+
+class _LookingAhead:
+    """Every window is a batch: each source plans its own part around the common plan of the batch before."""
+
+    name = LOOK_AHEAD
+
+    def __init__(self, workers: int, sources: int, options: dict[str, Any]) -> None:
+        check_options(options)
+        threshold = options.get("threshold")
+        self.threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+        self._workers, self._sources = workers, sources
+        self._memories: list[Memory] = []
+
+    def stretches(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Give the batch whole."""
+        yield begin, end
+
+    def route(self, keys: npt.NDArray[np.int64], start: int) -> npt.NDArray[np.int32]:
+        """Deal a batch, message i to source i mod s."""
+        common = common_plan(self._memories, self._workers, self.threshold)
+        self._memories = []
+        routed = np.empty(keys.size, np.int32)
+        for source in range(self._sources):
+            own = slice((source - start) % self._sources, None, self._sources)
+            routed[own], memory = deal(keys[own], common, source=source, threshold=self.threshold)
+            self._memories.append(memory)
+        return routed
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """The most workers that the common plan gives a hot key."""
+        hot = self._memories[0].common.head if self._memories else ()
+        return (max((len(key.workers) for key in hot), default=1),) * self._sources
+
+    def error(self, loads: npt.NDArray[np.int64]) -> float:
+        """Nothing is estimated: each part is counted."""
         return 0.0

@@ -191,7 +191,7 @@ def test_rows_of_a_file_and_of_a_shuffle(spark, tmp_path, static):
 
 
 @pytest.mark.connect
-def test_a_stream_gets_d_choices(spark, tmp_path):
+def test_a_stream_looks_ahead(spark, tmp_path):
     skewed(spark, 400, 2).write.parquet(str(tmp_path / "rows"))
     stream = spark.readStream.schema("id bigint, key string, value bigint").parquet(str(tmp_path / "rows"))
     out = spread(stream, "key", 4)

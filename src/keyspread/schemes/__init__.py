@@ -24,7 +24,9 @@ _BY_NAME = {name: scheme for scheme in _ALL for name in (scheme.name, scheme.ali
 SCHEMES: tuple[str, ...] = tuple(scheme.name for scheme in _ALL)
 """Canonical names of what a Sender can do online. Aliases (kg sg pkg rr wc dc) are accepted too, in any case."""
 
-PLANNED = "planned"  # not online: it looks at the batch first, so a Sender cannot do it (see planning.py)
+# Not online: they look at messages before they deal them, so a Sender cannot do it.
+PLANNED = "planned"  # at the whole batch (planning.py)
+LOOK_AHEAD = "look-ahead"  # each sender at its own part of a batch (look_ahead.py)
 
 
 def find_scheme(name: str) -> Scheme:
@@ -32,8 +34,10 @@ def find_scheme(name: str) -> Scheme:
     scheme = _BY_NAME.get(name.lower()) if isinstance(name, str) else None
     if scheme is None:
         known = ", ".join(f"{s.name} ({s.alias})" if s.alias != s.name else s.name for s in _ALL)
-        raise InputError(f"unknown scheme {name!r}; known are {known}; and where a batch is seen whole, {PLANNED}")
+        raise InputError(
+            f"unknown scheme {name!r}; known are {known}; and where a batch is seen whole, {PLANNED} and {LOOK_AHEAD}"
+        )
     return scheme
 
 
-__all__ = ["PLANNED", "SCHEMES", "Scheme", "State", "find_scheme"]
+__all__ = ["LOOK_AHEAD", "PLANNED", "SCHEMES", "Scheme", "State", "find_scheme"]

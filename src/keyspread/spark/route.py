@@ -7,8 +7,9 @@ from pyspark.sql import DataFrame
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.plans import Plan
-from keyspread.schemes import PLANNED
+from keyspread.schemes import LOOK_AHEAD, PLANNED
 from keyspread.spark.keys import Key, free_name, key_columns, key_hash
+from keyspread.spark.look_ahead import look_ahead_worker
 from keyspread.spark.online import online_worker
 from keyspread.spark.planned import owner, with_planned_worker
 from keyspread.spark.planned import plan as plan_rows
@@ -23,8 +24,12 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
 
     `key` is one column or several, of any type that Spark can hash; a null key is a key. `scheme` is one of
     `keyspread.SCHEMES`, with the options of `keyspread.Sender`, or "planned", with those of `keyspread.spark.plan` or
-    `plan=` a Plan made before. By default a bounded DataFrame is planned and a stream gets d-choices. `watch=` a
-    `Watch` counts what passes.
+    `plan=` a Plan made before, or "look-ahead", where each partition plans its own part of a batch. By default a
+    bounded DataFrame is planned and a stream looks ahead. `watch=` a `Watch` counts what passes.
+
+    In a stream every micro-batch is balanced. `checkpoint=` the folder that the query has as its checkpointLocation
+    lets partitions remember: they leave small files under it from which the next batch plans, so that keys stay on
+    their workers. A batch that is run again, on whatever executor, or after a restart, is dealt alike.
 
     Put the work per worker directly behind it (mapInArrow, mapInPandas, foreachPartition, groupBy of the key): a
     further exchange moves the rows again. Nothing is set on the session.
@@ -53,10 +58,22 @@ def with_worker(
     worker = free_name(df, "worker")
     if _is_planned(df, scheme):
         routed = with_planned_worker(df, key, _plan(df, key, workers, **options), worker)
+    elif scheme is None or str(scheme).lower() == LOOK_AHEAD:
+        routed = df.withColumn(worker, look_ahead_worker(key_hash(df, names), workers, **_checked(df, options)))
     else:
-        scheme = "d-choices" if scheme is None else scheme
+        if "checkpoint" in options:
+            raise InputError(f"checkpoint= is for look-ahead only, {scheme} starts afresh in every batch; leave it out")
         routed = df.withColumn(worker, online_worker(key_hash(df, names), scheme, workers, **options))
     return routed if watch is None else watch.on(routed, names, workers, worker), worker
+
+
+def _checked(df: DataFrame, options: dict[str, Any]) -> dict[str, Any]:
+    checkpoint = options.get("checkpoint")
+    if checkpoint is not None and not df.isStreaming:
+        raise InputError("checkpoint= is for streams, got a bounded DataFrame, which remembers nothing; leave it out")
+    if checkpoint is not None and not (isinstance(checkpoint, str) and checkpoint.strip()):
+        raise InputError(f"checkpoint must be the folder of the query's checkpoint, got {checkpoint!r}")
+    return options
 
 
 def _is_planned(df: DataFrame, scheme: str | None) -> bool:
