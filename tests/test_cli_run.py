@@ -22,7 +22,7 @@ from rich.console import Console
 from keyspread.cli import main, quiet, screen
 from keyspread.cli.outcome import show, verdict
 from keyspread.spark.compare import Outcome
-from keyspread.spark.job import JobResult
+from keyspread.spark.job import HotKey, JobResult
 from keyspread.spark.sources import Malformed, Source
 
 SMALL = ["run", "--messages", "5e3", "--keys", "200", "--workers", "4"]
@@ -220,6 +220,27 @@ def test_any_number_of_workers_fits_80_columns(capsys, monkeypatch, workers, sch
     assert f"worker{'s' if workers > 1 else ''}: rows.csv" in lines[1]
     assert sum(line.startswith("worker ") for line in lines) == (workers if workers <= 20 else 0)
     assert sum(line.startswith("busiest ") for line in lines) == (workers > 20)
+
+
+def test_long_names_and_odd_values_fit_80_columns(capsys, monkeypatch):
+    keys = ["x" * 200, "", "Größe\nzwei", None, "[b]bold[/b]"]
+    hottest = [
+        HotKey({"k": key}, {"total " * 9: 1.23456789e300, "list": ["a" * 99]}, 4_000_000_000 - place, 2000)
+        for place, key in enumerate(keys)
+    ]
+    loads = [5_000_000_000] * 4
+    given = result(
+        *(outcome("planned", *loads), outcome("key", *loads)),
+        hottest=hottest,
+        aggregates={"n": "count(*)", "total " * 9: "sum(v)", "list": "collect_list(v)"},
+    )
+    lines = screen_of(given, capsys, monkeypatch)
+    begin = next(place for place, line in enumerate(lines) if line.startswith("hottest"))
+    rows = lines[begin + 1 : begin + 6]
+    assert all("4,000,000,000" in line or "3,999,999,99" in line for line in rows)
+    assert all("20.00 %" in line and "2,000" in line and "…" in line for line in rows)
+    assert "[b]bold[/b]" in rows[4]
+    assert rows[3].startswith("null")
 
 
 def test_bars_side_by_side_share_a_scale(capsys, monkeypatch):

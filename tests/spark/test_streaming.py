@@ -3,6 +3,7 @@
 import os
 import shutil
 import warnings
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 
 from keyspread import InputError, hash_keys
 from keyspread.look_ahead import Memory, common_plan, deal
-from keyspread.spark import spread
+from keyspread.spark import aggregate, spread
 from keyspread.spark.remembered import Remembered
 from keyspread.streams import DriftingZipfStream
 
@@ -150,6 +151,22 @@ def test_what_cannot_be(spark):
         spread(stream, "value", 4, checkpoint=" ")
     with pytest.raises(InputError, match="unknown option 'sped'; look-ahead takes threshold"):
         spread(stream, "value", 4, sped=1)
+
+
+def test_aggregates_of_micro_batches(spark, tmp_path, batches):
+    """A stream is not aggregated as such yet; its batches are."""
+    put(tmp_path / "in", 0, batches[0])
+    stream = spark.readStream.schema("key bigint, place bigint").parquet(str(tmp_path / "in"))
+    with pytest.raises(InputError, match="aggregate needs a bounded DataFrame, got a stream"):
+        aggregate(stream, "key", {"n": "count(*)"}, 4)
+    seen = {}
+
+    def keep(rows, batch):
+        seen[batch] = {row.key: row.n for row in aggregate(rows, "key", {"n": "count(*)"}, 4).collect()}
+
+    query = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination(120)
+    assert seen == {0: dict(Counter(batches[0].tolist()))}
 
 
 def memory_of(source):

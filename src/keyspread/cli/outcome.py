@@ -94,10 +94,15 @@ def _schemes(result: "JobResult") -> Table:
 
 def _hottest(result: "JobResult") -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style=screen.QUIET_STYLE, pad_edge=False)
-    table.add_column("hottest keys", min_width=14, max_width=30, no_wrap=True, overflow="ellipsis")
+    names = [name for name, call in result.aggregates.items() if call != "count(*)"][:_MOST_VALUES]  # that is in `rows`
+    widest = len(f"{max((hot.rows for hot in result.hottest), default=0):,}")
+    # What is left of 80 columns beside rows, share, workers and values, each with two blanks.
+    room = 80 - (max(4, widest) + 2) - (8 + 2) - (7 + 2) - len(names) * (12 + 2) - 2
+    table.add_column(
+        "hottest keys", min_width=min(14, room), max_width=min(30, room), no_wrap=True, overflow="ellipsis"
+    )
     for title in ("rows", "share", "workers"):
         table.add_column(title, justify="right", no_wrap=True, min_width=len(title))
-    names = [name for name, call in result.aggregates.items() if call != "count(*)"][:_MOST_VALUES]  # that is in `rows`
     for name in names:
         table.add_column(Text(name), justify="right", no_wrap=True, overflow="ellipsis", max_width=12)
     for hot in result.hottest:

@@ -132,9 +132,7 @@ def _streams(
 def _about(size: Any, out: str) -> dict[str, str]:
     """What a reader needs to make it again."""
     import platform
-
-    import numpy
-    import pyspark
+    from importlib.metadata import version
 
     import keyspread
 
@@ -146,7 +144,7 @@ def _about(size: Any, out: str) -> dict[str, str]:
         "data": ", ".join(stream.title for stream in size.data) or "none given: look-alikes",
         "defaults": "s = 5 sources, ε = 1e-4, θ = 1/(5n), unless a figure says otherwise",
         "results": f"{os.path.join(out, 'results')}, one row a run and time slot",
-        "versions": f"keyspread {keyspread.__version__}, PySpark {pyspark.__version__}, NumPy {numpy.__version__}, "
+        "versions": f"keyspread {keyspread.__version__}, PySpark {version('pyspark')}, NumPy {version('numpy')}, "
         f"Python {platform.python_version()}",
     }
 

@@ -1,9 +1,9 @@
 """All figures, and the way from their names to what was found: runs simulated once, whichever figures share them."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from pyspark.sql import SparkSession
 
 from keyspread.errors import InputError
 from keyspread.experiments.claim_constraints import ClaimConstraints
@@ -26,7 +26,9 @@ from keyspread.experiments.scale import Scale
 from keyspread.experiments.tables import Table1, Table2, Table3
 from keyspread.results import Results
 from keyspread.runs import Run
-from keyspread.spark.sweep import sweep
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -75,12 +77,14 @@ def reproduce(
     figures: Sequence[Figure],
     scale: Scale,
     results: Results,
-    spark: SparkSession | None,
+    spark: "SparkSession | None",
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Reproduced]:
     """Simulate on Spark what `results` does not have yet, then make every figure. Without runs, Spark is not needed."""
     runs = runs_of(figures, scale)
     if spark is not None:
+        from keyspread.spark.sweep import sweep
+
         sweep(spark, runs, results, progress)
     found: pd.DataFrame = results.table(runs).to_pandas()
     return [Reproduced.of(figure, scale, found) for figure in figures]

@@ -34,6 +34,11 @@ def aggregate(
     >>> aggregate(rows, "k", {"n": "count(*)", "most": "max(v)"}, workers=4).orderBy("k").collect()
     [Row(k='cold', n=666, most=998), Row(k='hot', n=334, most=999)]
     """
+    if df.isStreaming:
+        raise InputError(
+            "aggregate needs a bounded DataFrame, got a stream: aggregate each micro-batch in foreachBatch, "
+            "or spread the stream and put your own stateful operator behind it"
+        )
     names = key_columns(df, key)
     if isinstance(aggregates, Operator):
         routed, worker = with_worker(df, key, workers, scheme, **options)
