@@ -6,13 +6,14 @@ import typer
 from typer.core import TyperGroup
 
 import keyspread
+from keyspread.cli.compare import compare
 from keyspread.cli.datasets import datasets
 from keyspread.cli.doctor import doctor
 from keyspread.cli.reproduce import reproduce
 from keyspread.cli.run import run
 from keyspread.cli.simulate import simulate
 
-_ORDER = ("run", "simulate", "datasets", "reproduce", "doctor")
+_ORDER = ("run", "simulate", "compare", "datasets", "reproduce", "doctor")
 
 
 class _InOrder(TyperGroup):
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(simulate)
+app.command()(compare)
 app.add_typer(datasets, name="datasets")
 app.command()(reproduce)
 app.command()(doctor)

@@ -10,9 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from keyspread.cli.options import count, number
-from keyspread.errors import ExtraMissingError, InputError
-
-_PLOTS = (".svg", ".png", ".pdf")
 
 _FORMATS = {
     "tsv": "time<TAB>key lines",
@@ -121,6 +118,7 @@ def describe(
     from keyspread.cli.dataset_screen import as_json as described
     from keyspread.cli.dataset_screen import show
     from keyspread.cli.given_stream import clean, find_stream, refuse_foreign
+    from keyspread.cli.plot_file import check_plot
     from keyspread.streams.profile import profile
 
     made = _given(skew=skew, keys=keys, messages=messages, every=every, hottest=hottest, redrawn=redrawn)
@@ -130,7 +128,7 @@ def describe(
     checks.whole_number("top", top, minimum=0)
     checks.whole_number("windows", windows)
     if plot is not None:
-        _check_plot(plot)
+        check_plot(plot)
     found = find_stream(what, {**made, **read})
     result = profile(found.encoded, windows, top)
     names = found.names([hash_ for hash_, _ in (*result.top, *result.leaders)])
@@ -199,24 +197,3 @@ def _known() -> list[dict[str, Any]]:
         sizes = {"messages": one.messages, "keys": one.keys, "p1": one.p1}
         known.append({"name": name, "what": one.what, "look_alike": True, **DEFAULTS[name], **sizes})
     return known
-
-
-def _check_plot(path: str) -> None:
-    """Refuse, before anything is read, a plot that cannot be made."""
-    if not path.lower().endswith(_PLOTS):
-        raise InputError(f"--plot must end in {', '.join(_PLOTS[:-1])} or {_PLOTS[-1]}, got {path}")
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path):
-        raise InputError(f"--plot {path} is a folder: name a file")
-    if not os.path.isdir(folder):
-        raise InputError(f"--plot {path} cannot be written: there is no folder {folder}, make it first")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"--plot {path} cannot be written: check the rights of {folder}")
-    try:
-        import keyspread.report.style  # noqa: F401
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "matplotlib":
-            raise
-        raise ExtraMissingError(
-            "--plot needs matplotlib, which is not installed: pip install 'keyspread[report]'"
-        ) from error

@@ -58,6 +58,23 @@ def find_stream(what: str, given: dict[str, Any], *, strict: bool = False, most:
     return _draw(what.lower(), given, most) if what.lower() in DEFAULTS else _read(what, given, strict, most)
 
 
+def given_stream(stream: str, strict: bool, options: dict[str, Any], messages: int | None, seed: int) -> GivenStream:
+    """Draw or read it; the seed of the senders draws a made stream too, and of a file --messages are the first."""
+    from keyspread.cli import screen
+    from keyspread.streams.named import DEFAULTS
+
+    named = {name: value for name, value in options.items() if value is not None}
+    made = stream.lower() in DEFAULTS
+    if made:
+        named["seed"] = seed
+    if messages is not None:
+        named["messages" if made else "limit"] = messages
+    found = find_stream(stream, named, strict=strict, most=2**61)
+    if found.malformed is not None and found.malformed.count:
+        screen.note(f"{stream}: skipped {found.malformed}")
+    return found
+
+
 def refuse_foreign(what: str, given: dict[str, Any]) -> None:
     """Refuse options that this stream has no use for, all in one line."""
     from keyspread.streams.named import DEFAULTS, shown, taken_by

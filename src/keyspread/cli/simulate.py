@@ -91,8 +91,9 @@ def simulate(
     """
     import keyspread
     from keyspread.cli import screen
+    from keyspread.cli.given_stream import given_stream
 
-    given = _given(
+    given = given_stream(
         stream, strict, {"skew": skew, "keys": keys, "scale": scale, "format": format, "key": key}, messages, seed
     )
     named = {
@@ -120,24 +121,6 @@ def simulate(
         print(json.dumps({**facts, "windows": windows, **options, **result.to_dict()}))
     else:
         _show(given, result)
-
-
-def _given(stream: str, strict: bool, options: dict[str, Any], messages: int | None, seed: int) -> "GivenStream":
-    """Draw or read it; the seed of the senders draws a made stream too, and of a file --messages are the first."""
-    from keyspread.cli import screen
-    from keyspread.cli.given_stream import find_stream
-    from keyspread.streams.named import DEFAULTS
-
-    named = {name: value for name, value in options.items() if value is not None}
-    made = stream.lower() in DEFAULTS
-    if made:
-        named["seed"] = seed
-    if messages is not None:
-        named["messages" if made else "limit"] = messages
-    found = find_stream(stream, named, strict=strict, most=2**61)
-    if found.malformed is not None and found.malformed.count:
-        screen.note(f"{stream}: skipped {found.malformed}")
-    return found
 
 
 def _show(given: "GivenStream", result: Any) -> None:

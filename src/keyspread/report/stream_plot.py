@@ -1,12 +1,9 @@
 """The plot of a stream: its law on the left, who leads in each window on the right."""
 
-import warnings
 from typing import Any
 
-import matplotlib
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from keyspread.errors import InputError
 from keyspread.report import style
 from keyspread.streams.profile import HOT_SHARE, Profile
 
@@ -25,14 +22,7 @@ def plot_stream(title: str, result: Profile, labels: dict[int, str], path: str) 
         for text in (one.xaxis.label, one.yaxis.label):
             text.set_fontsize(9)
         one.tick_params(labelsize=8)
-    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "keyspread"}):
-        warnings.simplefilter("ignore")  # letters that the font does not have are drawn as boxes
-        metadata = {"CreationDate": None} if path.lower().endswith(".pdf") else {}
-        metadata |= {"Date": None} if path.lower().endswith(".svg") else {}
-        try:
-            made.savefig(path, dpi=160, metadata=metadata)
-        except OSError as problem:
-            raise InputError(f"--plot {path} cannot be written ({problem.strerror or problem})") from problem
+    style.save(made, path)
 
 
 def _plot_law(axes: Any, result: Profile) -> None:

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
+from keyspread.errors import InputError
+
 LABELS = {
     "key": "KG",
     "shuffle": "SG",
@@ -20,6 +22,7 @@ LABELS = {
     "w-choices": "W-C",
     "d-choices": "D-C",
     "greedy": "Min-d",
+    "look-ahead": "look-ahead",
     "planned": "planned",
 }
 _LOOK: dict[str, tuple[str, str, Any]] = {
@@ -30,6 +33,7 @@ _LOOK: dict[str, tuple[str, str, Any]] = {
     "shuffle": ("#56B4E9", "D", "-."),
     "key": ("#000000", "x", "-."),
     "greedy": ("#E69F00", "P", "--"),
+    "look-ahead": ("#8C564B", "p", "-"),
     "planned": ("#7A5195", "*", "-"),
 }
 SERIES: list[tuple[str, str, Any]] = [
@@ -89,6 +93,12 @@ def line(
         axes.fill_between(x, np.asarray(low), np.asarray(high), color=colour, alpha=0.15, linewidth=0)
 
 
+def point(axes: Axes, x: float, y: float, scheme: str) -> None:
+    """Draw one point in the look of a scheme."""
+    colour, marker, _ = _LOOK[scheme]
+    axes.scatter([x], [y], s=48, color=colour, marker=marker, label=scheme, zorder=3)
+
+
 def log_imbalance(axes: Axes, floor: float = 1e-7, top: float = 1.0) -> None:
     """Put imbalance on a log scale as the paper does; what is below the floor lies on it."""
     axes.set_yscale("log")
@@ -125,3 +135,19 @@ def _saved(made: Picture, kind: str, **more: Any) -> bytes:
     with matplotlib.rc_context(_RC):
         copy.savefig(file, format=kind, facecolor="white", **more)
     return file.getvalue()
+
+
+def save(made: Picture, path: str) -> None:
+    """Write the picture to a .svg, .png or .pdf; the same picture gives the same file."""
+    import warnings
+
+    import matplotlib
+
+    ending = path.lower().rpartition(".")[2]
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending, {})
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "keyspread"}):
+        warnings.simplefilter("ignore")  # letters that the font does not have are drawn as boxes
+        try:
+            made.savefig(path, dpi=160, metadata=metadata)
+        except OSError as problem:
+            raise InputError(f"--plot {path} cannot be written ({problem.strerror or problem})") from problem
