@@ -49,8 +49,8 @@ def test_advice():
     )
     hot = [one("key", 0.3, 100), one("w-choices", 0.001, 200), one("planned", 0.0, 110)]
     assert advice(hot, 10) == (
-        "Take planned: the busiest worker has 1.00 × its even share, with key grouping it would have 4.0 ×; it costs 1.10 "
-        "replicas a key. Where messages must be dealt one by one, w-choices: 1.01 × and 2.00."
+        "Take planned: the busiest worker has 1.00 × its even share, with key grouping it would have 4.0 ×; it costs "
+        "1.10 replicas a key. Where messages must be dealt one by one, w-choices: 1.01 × and 2.00."
     )
     assert advice(hot, 1) == "One worker has it all: nothing to balance."
 
