@@ -29,6 +29,7 @@ from pyspark.sql.utils import is_remote
 
 from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.spark.kafka_client import NoClientError, admin_client, topic_names
 from keyspread.spark.keys import free_name, quoted
 from keyspread.spark.trouble import told, why
 
@@ -275,22 +276,17 @@ def check_topic(
     topics = _topics(topic)
     if is_remote():
         return
-    jvm: Any = spark._jvm
-    java = jvm.java.util.Properties()
     milliseconds = str(int(checks.number("timeout", timeout) * 1000))
     settings = {"default.api.timeout.ms": milliseconds, "request.timeout.ms": milliseconds}
     given = {name[6:]: value for name, value in _checked(options).items() if name.lower().startswith("kafka.")}
-    for name, value in (given | settings | {"bootstrap.servers": brokers}).items():
-        java.setProperty(name, value)
-    kafka = jvm.org.apache.kafka.clients.admin
     try:
-        client = kafka.AdminClient.create(java)
-    except TypeError:  # what py4j says of a class that is not there
+        client = admin_client(spark, given | settings | {"bootstrap.servers": brokers})
+    except NoClientError:
         raise _no_connector() from None
     except Py4JError as problem:
         raise InputError(f"{brokers}: Kafka's client refuses the options ({_reason(problem)})") from None
     try:
-        known = set(client.listTopics(kafka.ListTopicsOptions().listInternal(True)).names().get())
+        known = topic_names(spark, client)
     except Py4JError as problem:
         raise _no_answer(brokers, _reason(problem)) from None
     finally:
