@@ -229,7 +229,7 @@ def test_files_that_are_not_there(tmp_path):
         find_files(str(tmp_path / "a.csv"))
     with pytest.raises(InputError, match="no file matches this pattern"):
         find_files(str(tmp_path / "*.csv"))
-    with pytest.raises(InputError, match="there is no file in this folder"):
+    with pytest.raises(InputError, match="no file in this folder"):
         find_files(str(tmp_path))
     for name in ("a.csv", "b.json"):
         (tmp_path / name).write_text("x")

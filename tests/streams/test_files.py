@@ -157,7 +157,7 @@ def test_a_file_of_another_format_is_an_error(write):
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match=r"nowhere\.tsv: no such file: check the path$"):
+    with pytest.raises(InputError, match=r"nowhere\.tsv: no such file or folder: check the path$"):
         read_stream(tmp_path / "nowhere.tsv")
 
 

@@ -162,7 +162,7 @@ def test_no_files(tmp_path):
     for read in (read_stream, total_bytes):
         with pytest.raises(InputError, match=r": no file in this folder: check the path$"):
             read(tmp_path)
-        with pytest.raises(InputError, match=r"nowhere: no such file: check the path$"):
+        with pytest.raises(InputError, match=r"nowhere: no such file or folder: check the path$"):
             read(tmp_path / "nowhere")
         with pytest.raises(InputError, match=r"no\*: no file matches this pattern: check the path$"):
             read(tmp_path / "no*")

@@ -85,7 +85,7 @@ def simulate(
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a file with malformed lines.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Simulate one scheme on a Zipf stream or a file, and show how even the load is.
+    """Simulate one scheme on a made stream or a file, and show how even the load is.
 
     [b]keyspread simulate --skew 1.4 --workers 50 --scheme d-choices[/b]
     """

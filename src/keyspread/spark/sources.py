@@ -23,6 +23,7 @@ from keyspread.errors import InputError
 from keyspread.spark.keys import key_columns
 from keyspread.streams import Made, ZipfStream
 from keyspread.streams.made import Law
+from keyspread.streams.paths import find_files as streams_find_files
 
 FORMATS = ("csv", "json", "parquet", "tsv")
 _ENDINGS = {
@@ -175,22 +176,8 @@ def find_files(path: str, format: str | None = None) -> Files:
 
 
 def _local_files(path: str) -> list[str]:
-    """Give the files that Spark will read: hidden ones, and those that begin with _, it passes over."""
-    roots = [path] if os.path.exists(path) else sorted(glob.glob(path))
-    if not roots:
-        pattern = glob.has_magic(path)
-        problem = "no file matches this pattern" if pattern else "no such file or folder"
-        raise InputError(f"{path}: {problem}: check the path")
-    found = []
-    for root in roots:
-        if not os.path.isdir(root):
-            found.append(root)
-            continue
-        for folder, folders, names in os.walk(root):
-            folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-            found += [os.path.join(folder, name) for name in sorted(names) if not name.startswith((".", "_"))]
-    if not found:
-        raise InputError(f"{path}: no rows, there is no file in this folder")
+    """Give the files that Spark will read: it passes over the same ones as we do."""
+    found = streams_find_files(path)
     for name in found:
         if not os.access(name, os.R_OK):
             raise InputError(f"{name}: cannot be read: check its rights")

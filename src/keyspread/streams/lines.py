@@ -5,6 +5,7 @@ be changed here: further formats of this kind.
 """
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from keyspread.streams.messages import Messages
 from keyspread.streams.times import NUMBER, numbers
 
 
-class Lines:
+class Lines(ABC):
     """A text format where each line is a record of its own."""
 
     expected: str
@@ -35,12 +36,13 @@ class Lines:
         """Give the records, with their ends, the empty ones included."""
         return block.splitlines(keepends=True)
 
+    @abstractmethod
     def parse(self, block: bytes, line: int) -> Messages:
         """Give the messages of a block of whole records, which begins at this line of the file."""
-        raise NotImplementedError
 
     def end(self) -> None:
         """Check what can only be known when all has been read."""
+        return  # mostly nothing
 
 
 def count_lines(block: bytes) -> int:

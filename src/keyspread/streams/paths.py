@@ -21,7 +21,7 @@ def find_files(path: str | os.PathLike[str]) -> list[str]:
             raise InputError(f"{name}: no file in this folder: check the path")
         return found
     if not glob.has_magic(name):
-        raise InputError(f"{name}: no such file: check the path")
+        raise InputError(f"{name}: no such file or folder: check the path")
     matches: set[str] = set()
     for match in glob.iglob(name, recursive=True):
         if not _passed_over(match, name):
