@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +18,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 def pytest_configure(config: pytest.Config) -> None:
     """Name our markers."""
     config.addinivalue_line("markers", "connect: also run over Spark Connect, by test_connect.py")
+    # No deadline: how long an example takes is a matter of the machine.
+    settings.register_profile("keyspread", deadline=None)
+    settings.load_profile("keyspread")
 
 
 @pytest.fixture(scope="session")

@@ -139,12 +139,21 @@ class SpaceSaving:
         The bounds then hold for counts halved and rounded in the same way; their distance is at most
         total / capacity + 1, because lower and upper round apart.
         """
+        self.share_out(2, into=self)
+
+    def share_out(self, shares: int, into: "SpaceSaving") -> None:
+        """Put one of so many equal shares of all counts, rounded down, into a summary; what that one had is gone.
+
+        If it has fewer counters, the largest counts are kept.
+        """
         used = len(self)
-        counts = self._summary.counts[:used] >> 1
-        lower = (self._summary.counts[:used] - self._summary.errors[:used]) >> 1
-        left = counts > 0
-        keys = self._summary.keys[:used][left]
-        self._refill(keys, counts[left], (counts - lower)[left], (self.total + 1) >> 1)
+        counts = self._summary.counts[:used] // shares
+        lower = (self._summary.counts[:used] - self._summary.errors[:used]) // shares
+        keys = self._summary.keys[:used]
+        left = np.flatnonzero(counts > 0)
+        if left.size > into.capacity:
+            left = np.sort(left[np.lexsort((keys[left], -counts[left]))[: into.capacity]])
+        into._refill(keys[left], counts[left], (counts - lower)[left], -(-self.total // shares))
 
     def _refill(
         self,

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from keyspread import Operator
 from keyspread.errors import InputError
 from keyspread.spark import Watch, aggregate
-from keyspread.spark.operate import OperatorError, _maker, _merger
+from keyspread.spark.operate import OperatorError, OperatorParts
 
 pytestmark = pytest.mark.usefixtures("static")
 
@@ -332,16 +332,16 @@ STEPS = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_failing_operator_names_step_and_key(step):
+def test_a_failing_operator_names_step_and_key(spark, step):
     """In this process, because a task that fails is tried four times."""
-    fields = pa.schema([("n", pa.int64()), ("total", pa.int64()), ("ids", pa.list_(pa.int64()))])
     rows = {"id": range(400), "key": ["hot"] * 400, "value": [1] * 400}
     batch = pa.RecordBatch.from_pydict({"_0": [7] * 400, "_1": ["hot"] * 400, **rows})
-    operator = failing(step)
+    frame = spark.createDataFrame([], "id bigint, key string, value bigint")
+    parts = OperatorParts(frame, ["key"], failing(step))
 
     def run():
-        states = [state for _ in range(2) for state in _maker(operator, 1, list(rows))(iter([batch]))]
-        return list(_merger(operator, 1, fields)(iter(states)))
+        states = [state for _ in range(2) for state in parts.make(iter([batch]))]
+        return parts.finish(parts.fold(pa.concat_tables(states)))
 
     with pytest.raises(OperatorError, match=STEPS[step]) as caught:
         run()

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from keyspread import InputError, hash_keys
+from keyspread.carried import carry
 from keyspread.look_ahead import Memory, common_plan, deal
 from keyspread.spark import aggregate, spread
 from keyspread.spark.remembered import Remembered
@@ -143,8 +144,6 @@ def test_a_batch_can_look_ahead_too(spark, batches):
 
 def test_what_cannot_be(spark):
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(InputError, match="checkpoint= is for look-ahead only, d-choices starts afresh"):
-        spread(stream, "value", 4, "d-choices", checkpoint="x")
     with pytest.raises(InputError, match="checkpoint= is for streams, got a bounded DataFrame"):
         spread(spark.range(3), "id", 4, "look-ahead", checkpoint="x")
     with pytest.raises(InputError, match="checkpoint must be the folder of the query's checkpoint, got ' '"):
@@ -154,11 +153,8 @@ def test_what_cannot_be(spark):
 
 
 def test_aggregates_of_micro_batches(spark, tmp_path, batches):
-    """A stream is not aggregated as such yet; its batches are."""
     put(tmp_path / "in", 0, batches[0])
     stream = spark.readStream.schema("key bigint, place bigint").parquet(str(tmp_path / "in"))
-    with pytest.raises(InputError, match="aggregate needs a bounded DataFrame, got a stream"):
-        aggregate(stream, "key", {"n": "count(*)"}, 4)
     seen = {}
 
     def keep(rows, batch):
@@ -169,22 +165,51 @@ def test_aggregates_of_micro_batches(spark, tmp_path, batches):
     assert seen == {0: dict(Counter(batches[0].tolist()))}
 
 
+def test_senders_remember_too(spark, tmp_path, batches):
+    """d-choices goes on with the heavy hitters of all senders of the batch before, also if these were more."""
+    checkpoint = tmp_path / "checkpoint"
+    for number, keys in enumerate(batches[:2]):
+        put(tmp_path / "in", number, keys)
+    query = Query(spark, tmp_path / "in", checkpoint, scheme="d-choices", checkpoint=str(checkpoint))
+    seen = query.run()
+    put(tmp_path / "in", 2, batches[2])
+    os.remove(tmp_path / "in" / "002-1.parquet")
+    seen |= query.run()
+    left = []
+    for batch, keys in enumerate(batches[:3]):
+        parts = (keys[: ROWS // 2 + 100], keys[ROWS // 2 + 100 :])[: 2 if batch < 2 else 1]
+        senders = [carry(left, "d-choices", WORKERS, source=source) for source in range(len(parts))]
+        expected = [
+            (int(key), place, f"{batch:03d}-{source}.parquet", int(worker))
+            for source, (sender, part) in enumerate(zip(senders, parts, strict=True))
+            for place, (key, worker) in enumerate(
+                zip(part, sender.route(hash_keys(part.astype(np.int64))), strict=True)
+            )
+        ]
+        assert seen[batch] == sorted(expected)
+        left = senders
+    with pytest.raises(InputError, match="scheme was 'd-choices' and is now 'look-ahead'"):
+        spread(
+            spark.readStream.schema("key bigint").parquet(str(tmp_path / "in")), "key", 4, checkpoint=str(checkpoint)
+        )
+
+
 def memory_of(source):
     return deal(np.arange(20) + source, common_plan([], 3), source=source)[1].to_bytes()
 
 
 def test_remembered_files(tmp_path):
     remembered = Remembered.under(str(tmp_path))
-    assert remembered.before(5) == {}
+    assert remembered.before(5, bytes) == []
     for batch in range(15):
         for source in (1, 0):
             remembered.write(batch, source, memory_of(source))
-    assert remembered.before(15) == {0: memory_of(0), 1: memory_of(1)}
-    assert Memory.from_bytes(remembered.before(1)[1]).counts.total == 20
-    remembered.clean(14)
+    assert remembered.before(15, bytes) == [memory_of(0), memory_of(1)]
+    assert [memory.counts.total for memory in remembered.before(6, Memory.from_bytes)] == [20, 20]
     assert sorted(os.listdir(tmp_path / "keyspread")) == [f"{batch:012d}" for batch in range(4, 15)]
-    assert remembered.before(4) == {}
-    assert Remembered.under(f"file://{tmp_path}").before(15) == remembered.before(15)
+    assert remembered.before(4, bytes) == []
+    for address in (f"file://{tmp_path}", f"file:{tmp_path}"):
+        assert Remembered.under(address).before(15, bytes) == remembered.before(15, bytes)
 
 
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path):

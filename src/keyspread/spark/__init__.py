@@ -13,6 +13,8 @@ from keyspread.spark.merge import aggregate
 from keyspread.spark.planned import plan
 from keyspread.spark.route import spread
 from keyspread.spark.start import session
+from keyspread.spark.stream_aggregate import stream_settings
+from keyspread.spark.totals import Totals
 from keyspread.spark.watch import Balance, Watch, balance
 
-__all__ = ["Balance", "Watch", "aggregate", "balance", "plan", "session", "spread"]
+__all__ = ["Balance", "Totals", "Watch", "aggregate", "balance", "plan", "session", "spread", "stream_settings"]

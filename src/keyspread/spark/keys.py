@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType, VariantType
 
 from keyspread.errors import InputError
 
@@ -73,6 +73,15 @@ def _is_field(kind: DataType, path: str) -> bool:
 def column(df: DataFrame, name: str) -> Column:
     """Give the column of this name, dots in it or not; a dotted name that is no column is a field of a struct."""
     return F.col(quoted(name) if _is_column(df, name) else name)
+
+
+def equal_as_spark_sees(df: DataFrame, name: str) -> Column:
+    """Give a column for Python, which tells -0.0 from 0.0 and one NaN from another: as keys, Spark does not."""
+    found = column(df, name)
+    kind = df.select(found).schema[0].dataType
+    if not isinstance(kind, (DoubleType, FloatType)):
+        return found
+    return F.when(F.isnan(found), F.lit(float("nan"))).otherwise(found + 0.0).cast(kind)
 
 
 def key_hash(df: DataFrame, names: Sequence[str]) -> Column:

@@ -3,23 +3,18 @@
 In a stream with a checkpoint the partitions plan around what all of them saw in the batch before.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from keyspread.errors import KeyspreadError
 from keyspread.look_ahead import Memory, check_options, common_plan, deal
 from keyspread.plans import Plan
-from keyspread.spark.remembered import Remembered
-
-BATCH_ID = "streaming.sql.batchId"  # the local property in which Spark tells a task the number of its micro-batch
+from keyspread.spark.remembered import Remembered, this_task
 
 
 def look_ahead_worker(
@@ -41,18 +36,13 @@ def _router(
     workers: int, remembered: Remembered | None, threshold: float | None
 ) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
     def route(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        task = TaskContext.get()
-        assert task is not None
-        source, number = task.partitionId(), task.getLocalProperty(BATCH_ID)
-        batch = None if number is None else int(number)
+        source, batch = this_task()
         parts = [part.to_numpy() for part in batches]
         hashes = np.concatenate([np.empty(0, np.int64), *parts])
         common = _common(workers, remembered, batch, threshold)
         routed, memory = deal(hashes, common, source=source, threshold=threshold)
         if remembered is not None and batch is not None and hashes.size:
             remembered.write(batch, source, memory.to_bytes())
-            if source == 0:
-                remembered.clean(batch)
         begin = 0
         for part in parts:
             yield pa.array(routed[begin : begin + part.size])
@@ -64,11 +54,5 @@ def _router(
 @lru_cache(maxsize=4)
 def _common(workers: int, remembered: Remembered | None, batch: int | None, threshold: float | None) -> Plan:
     """Make the common plan once a Python worker and batch: what the batch before left does not change any more."""
-    memories = []
-    if remembered is not None and batch is not None:
-        for source, data in remembered.before(batch).items():
-            try:
-                memories.append(Memory.from_bytes(data))
-            except KeyspreadError as problem:
-                warnings.warn(f"{remembered.folder}: what source {source} left is lost ({problem})", stacklevel=2)
+    memories = [] if remembered is None or batch is None else remembered.before(batch, Memory.from_bytes)
     return common_plan(memories, workers, threshold)

@@ -6,33 +6,54 @@ To teach keyspread another one, add it here. A part is computed per worker and k
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
+from keyspread import folding
 from keyspread.errors import InputError
+from keyspread.folding import Fold
 
 # In SQL: {0} {1} … are the arguments of the call, {p0} {p1} … the columns of the parts, {m0} {m1} … those merged.
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How one aggregate is taken apart."""
+    """How one aggregate is taken apart. What is merged has the shape of the parts, so that it can be merged again.
+
+    A stream makes and merges its parts in Python, as SQL has no place for it there: `row` is the part of a single row,
+    `fold` merges any number of them.
+    """
 
     parts: tuple[str, ...]
     merged: tuple[str, ...]
     finished: str = "{m0}"
     takes: range = range(1, 2)  # how many arguments; what else Spark accepts would be ignored, so it is refused
+    row: tuple[str, ...] = ()
+    fold: Fold | None = None
 
 
-def _same(name: str) -> Rule:
+def _same(name: str, fold: Fold) -> Rule:
     """Make the rule of an aggregate that merges with itself."""
-    return Rule((f"{name}({{0}})",), (f"{name}({{p0}})",))
+    return Rule((f"{name}({{0}})",), (f"{name}({{p0}})",), row=("{0}",), fold=fold)
 
 
-_ADD = ("sum({p0})",)
+def _each(*folds: Fold) -> Fold:
+    """Fold parts that have nothing to do with each other."""
+    return lambda columns, groups: [fold([column], groups)[0] for fold, column in zip(folds, columns, strict=True)]
+
+
 # Spark folds a sum of counts by a larger key into one step, which would undo the spreading: so a sum of ones.
-_COUNT = "sum(if({0} IS NULL, 0L, 1L))"
+_ONE = "if({0} IS NULL, 0L, 1L)"
+_COUNT = f"sum({_ONE})"
+_ADDED = ("sum({p0})", "sum({p1})")
+_ADD_BOTH = _each(folding.added, folding.added)
 # (n, mean, M2) of each part, joined pairwise (Chan et al.): sums of squares would cancel.
 _MOMENTS = (
     "named_struct('n', cast(count({0}) AS double), 'mean', avg(cast({0} AS double)), "
     "'m2', var_pop(cast({0} AS double)) * count({0}))",
+)
+_MOMENTS_OF_ONE = (
+    "named_struct('n', if({0} IS NULL, 0D, 1D), 'mean', coalesce(cast({0} AS double), 0D), "
+    "'m2', coalesce(cast({0} AS double) * 0D, 0D))",  # NaN if it is NaN or infinite
 )
 _JOINED = (
     "aggregate(filter(collect_list({p0}), part -> part.n > 0), named_struct('n', 0D, 'mean', 0D, 'm2', 0D), "
@@ -43,25 +64,47 @@ _JOINED = (
 
 def _spread_of(divisor: str, root: bool) -> Rule:
     variance = f"if({{m0}}.n > {0 if divisor == '{m0}.n' else 1}, {{m0}}.m2 / ({divisor}), NULL)"
-    return Rule(_MOMENTS, _JOINED, f"sqrt({variance})" if root else variance)
+    finished = f"sqrt({variance})" if root else variance
+    return Rule(_MOMENTS, _JOINED, finished, row=_MOMENTS_OF_ONE, fold=folding.moments)
 
 
 _SAMPLE, _WHOLE = "{m0}.n - 1", "{m0}.n"
-_LISTS = "flatten(collect_list({p0}))"
+_LIST_OF_ONE = ("filter(array({0}), x -> x IS NOT NULL)",)
+
+
+def _lists(part: str, merged: str, finished: str, fold: Fold) -> Rule:
+    return Rule((part,), (merged.format("flatten(collect_list({p0}))"),), finished, row=_LIST_OF_ONE, fold=fold)
+
+
+def _by(name: str, order: str, fold: Fold) -> Rule:
+    parts = (f"{name}({{0}}, {{1}})", f"{order}({{1}})")
+    return Rule(
+        parts, (f"{name}({{p0}}, {{p1}})", f"{order}({{p1}})"), takes=range(2, 3), row=("{0}", "{1}"), fold=fold
+    )
+
 
 RULES: dict[str, Rule] = {
-    "count": Rule((_COUNT,), _ADD),
-    "sum": Rule(("sum({0})",), _ADD),
-    "avg": Rule(("sum(cast({0} AS double))", _COUNT), ("sum({p0})", "sum({p1})"), "try_divide({m0}, {m1})"),
+    "count": Rule((_COUNT,), ("sum({p0})",), row=(_ONE,), fold=folding.added),
+    "sum": _same("sum", folding.added),
+    "avg": Rule(
+        ("sum(cast({0} AS double))", _COUNT), _ADDED, "try_divide({m0}, {m1})", row=("{0}", _ONE), fold=_ADD_BOTH
+    ),
     "var_samp": _spread_of(_SAMPLE, root=False),
     "var_pop": _spread_of(_WHOLE, root=False),
     "stddev_samp": _spread_of(_SAMPLE, root=True),
     "stddev_pop": _spread_of(_WHOLE, root=True),
-    "collect_list": Rule(("collect_list({0})",), (_LISTS,)),
-    "collect_set": Rule(("collect_set({0})",), (f"array_distinct({_LISTS})",)),
-    "count_distinct": Rule(("collect_set({0})",), (f"cast(size(array_distinct({_LISTS})) AS bigint)",)),
-    "max_by": Rule(("max_by({0}, {1})", "max({1})"), ("max_by({p0}, {p1})",), takes=range(2, 3)),
-    "min_by": Rule(("min_by({0}, {1})", "min({1})"), ("min_by({p0}, {p1})",), takes=range(2, 3)),
+    "collect_list": _lists("collect_list({0})", "{}", "{m0}", folding.lists),
+    "collect_set": _lists("collect_set({0})", "array_distinct({})", "{m0}", folding.sets),
+    "count_distinct": _lists("collect_set({0})", "array_distinct({})", "cast(size({m0}) AS bigint)", folding.sets),
+    "max_by": _by("max_by", "max", folding.of_greatest),
+    "min_by": _by("min_by", "min", folding.of_least),
+    "min": _same("min", folding.least),
+    "max": _same("max", folding.greatest),
+    "bool_and": _same("bool_and", folding.all_true),
+    "bool_or": _same("bool_or", folding.any_true),
+    "bit_and": _same("bit_and", folding.bits(np.bitwise_and)),
+    "bit_or": _same("bit_or", folding.bits(np.bitwise_or)),
+    "bit_xor": _same("bit_xor", folding.bits(np.bitwise_xor)),
     # Sketches: within their own bound, not equal to the digit.
     "approx_count_distinct": Rule(
         ("hll_sketch_agg(xxhash64({0}), 14) FILTER (WHERE {0} IS NOT NULL)",),
@@ -80,7 +123,6 @@ RULES: dict[str, Rule] = {
         "approx_top_k_estimate({m0}, {1})",
         takes=range(1, 3),
     ),
-    **{name: _same(name) for name in ("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor")},
 }
 
 
@@ -98,7 +140,7 @@ def exact_average(precision: int, scale: int) -> Rule:
     fraction = f"cast(({left} + {{m0}} % 1) / {count} AS decimal({scale + 1},{scale}))"
     digits = f"({quotient} * {one} + cast({fraction} * {one} AS decimal(38,0)))"
     finished = f"cast(concat(cast({digits} AS string), 'E-{scale}') AS decimal({precision},{scale}))"
-    return Rule(("sum({0})", _COUNT), RULES["avg"].merged, finished)
+    return Rule(("sum({0})", _COUNT), _ADDED, finished, row=("{0}", _ONE), fold=_ADD_BOTH)
 
 
 _OTHER_NAMES = {

@@ -1,5 +1,6 @@
 """`spread`: rows in, rows out, each in the partition of its worker."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -7,12 +8,13 @@ from pyspark.sql import DataFrame
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.plans import Plan
-from keyspread.schemes import LOOK_AHEAD, PLANNED
+from keyspread.schemes import LOOK_AHEAD, PLANNED, find_scheme
 from keyspread.spark.keys import Key, free_name, key_columns, key_hash
 from keyspread.spark.look_ahead import look_ahead_worker
 from keyspread.spark.online import online_worker
 from keyspread.spark.planned import owner, with_planned_worker
 from keyspread.spark.planned import plan as plan_rows
+from keyspread.spark.remembered import Remembered
 from keyspread.spark.watch import Watch
 
 _PLANNING = {"previous", "threshold", "buckets", "sample", "seed"}
@@ -46,6 +48,8 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
             return df.repartitionById(workers, owner(key_hash(df, key_columns(df, key)), made))
         scheme, options = PLANNED, {"plan": made}
     routed, worker = with_worker(df, key, workers, scheme, **options)
+    if options.get("checkpoint") is not None:  # the number of workers is not in it: they may change
+        Remembered.check(options["checkpoint"], identity("spread", key_columns(df, key), scheme))
     return routed.repartitionById(workers, worker).drop(worker)
 
 
@@ -61,10 +65,19 @@ def with_worker(
     elif scheme is None or str(scheme).lower() == LOOK_AHEAD:
         routed = df.withColumn(worker, look_ahead_worker(key_hash(df, names), workers, **_checked(df, options)))
     else:
-        if "checkpoint" in options:
-            raise InputError(f"checkpoint= is for look-ahead only, {scheme} starts afresh in every batch; leave it out")
-        routed = df.withColumn(worker, online_worker(key_hash(df, names), scheme, workers, **options))
+        routed = df.withColumn(worker, online_worker(key_hash(df, names), scheme, workers, **_checked(df, options)))
     return routed if watch is None else watch.on(routed, names, workers, worker), worker
+
+
+def identity(kind: str, names: Sequence[str], scheme: str | None, **more: Any) -> dict[str, Any]:
+    """Say what a query over a stream does, for its checkpoint."""
+    name = str(scheme or LOOK_AHEAD).lower()
+    return {
+        "kind": kind,
+        "key": list(names),
+        "scheme": name if name in (LOOK_AHEAD, PLANNED) else find_scheme(name).name,
+        **more,
+    }
 
 
 def _checked(df: DataFrame, options: dict[str, Any]) -> dict[str, Any]:
