@@ -1,7 +1,7 @@
 """Imbalance of each micro-batch, n = 50, s = 5: looking ahead, senders that learn, and whole batches planned.
 
 A stage ends when its slowest worker does, so the load that counts is that of the batch. `afresh` starts anew in every
-batch, the others remember. Bars: 0.1 x partial-key; for batches of 10^3 rows the larger of that and s / rows.
+batch, `carried` goes on with the heavy hitters and begins its loads at zero, the others remember all. Bars: 0.1 x partial-key; for batches of 10^3 rows the larger of that and s / rows.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from keyspread import Sender, simulate
+from keyspread.carried import carry
 from keyspread.look_ahead import common_plan, deal
 from keyspread.metrics import imbalance
 from keyspread.streams import DriftingZipfStream, read_stream
@@ -32,6 +33,21 @@ def afresh(stream: np.ndarray, rows: int, part_of: Callable[[int, np.ndarray], n
     return float(np.mean(found)), pairs.shape[1]
 
 
+def carried(stream: np.ndarray, rows: int, scheme: str) -> tuple[float, int]:
+    """Mean imbalance and replicas when senders keep their heavy hitters from batch to batch, as they do on Spark."""
+    senders: list[Sender] = []
+    last: list[Sender] = []
+
+    def part_of(source: int, part: np.ndarray) -> np.ndarray:
+        nonlocal senders, last
+        if source == 0:
+            senders, last = [], senders
+        senders.append(carry(last, scheme, WORKERS, source=source))
+        return senders[-1].route(part)
+
+    return afresh(stream, rows, part_of)
+
+
 def main() -> None:
     streams = {
         "drifting Zipf": DriftingZipfStream(1.2, 100_000, 1_000_000).hashes(),
@@ -49,6 +65,7 @@ def main() -> None:
                 stream, rows, lambda source, part: deal(part, empty, source=source)[0]
             )
             for scheme in ("d-choices", "w-choices"):
+                figures[f"{scheme} carried"] = carried(stream, rows, scheme)
                 figures[f"{scheme} afresh"] = afresh(
                     stream, rows, lambda source, part: Sender(scheme, WORKERS, source=source).route(part)
                 )

@@ -57,12 +57,18 @@ class SqlParts:
 
     def merge(self, parts: DataFrame) -> DataFrame:
         """Merge the parts of each key into one."""
+        merged = [
+            F.expr(merged.format(*one.arguments, **_numbered("p", i, one)))
+            for i, one in enumerate(self._wanted)
+            for merged in one.rule.merged
+        ]
+        # A sum of decimals has ten digits more each time: cast back, or it could not be merged again.
+        typed = (
+            one.cast(kind.dataType) if isinstance(kind.dataType, DecimalType) else one
+            for one, kind in zip(merged, self._kinds, strict=True)
+        )
         return parts.groupBy(*self._own).agg(
-            *(
-                F.expr(merged.format(*one.arguments, **_numbered("p", i, one))).alias(_part(i, j))
-                for i, one in enumerate(self._wanted)
-                for j, merged in enumerate(one.rule.merged)
-            )
+            *(one.alias(kind.name) for one, kind in zip(typed, self._kinds, strict=True))
         )
 
     def result(self, parts: DataFrame) -> DataFrame:

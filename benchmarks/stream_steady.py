@@ -1,0 +1,90 @@
+"""Memory and state over 500 batches of a stationary stream: do they stay as they are?
+
+One query of running counts, checkpoint and all, over a Zipf stream with a fixed set of keys. Looked at every hundred
+batches: memory of this process and all it started, what Spark's state store says it holds, what is on disk.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from keyspread.spark import aggregate, session, stream_settings
+from keyspread.spark.cluster import _running
+from keyspread.streams import ZipfStream
+
+from common import show, verdict
+
+WORKERS, KEYS, ROWS, BATCHES, EVERY = 2, 2_000, 4_000, 500, 100
+
+
+def memory() -> float:
+    """Give the MB that this process and its descendants hold, shared pages split."""
+    running, found = _running(), [os.getpid()]
+    for pid in found:
+        found += [child for child, (parent, _) in running.items() if parent == pid]
+    total = 0
+    for pid in found:
+        try:
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+                total += int(line.split()[1]) if line.startswith("Pss:") else 0
+        except OSError:
+            continue  # it has ended meanwhile
+    return total / 1024
+
+
+def size(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+def main() -> None:
+    folder = Path(tempfile.mkdtemp())
+    (folder / "in").mkdir()
+    law = ZipfStream(1.2, KEYS, ROWS * BATCHES).law()
+    everything = np.arange(KEYS)  # in every batch, so that the state has all keys from the first one on
+    for number in range(BATCHES):
+        keys = np.concatenate([everything, law.draw(number * ROWS, (number + 1) * ROWS - KEYS)])
+        path = folder / "in" / f"{number:04d}.parquet"
+        pq.write_table(pa.table({"key": pa.array(keys.astype(np.int64))}), path)
+        os.utime(path, (1e9 + number, 1e9 + number))
+    spark = session(master="local[2]", **stream_settings(WORKERS))
+    checkpoint = folder / "checkpoint"
+    stream = spark.readStream.schema("key bigint").option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+    totals = aggregate(stream, "key", {"n": "count(*)"}, WORKERS, checkpoint=str(checkpoint))
+    query = totals.writeStream.format("noop").outputMode("update").option("checkpointLocation", str(checkpoint))
+    running = query.trigger(availableNow=True).start()
+    table: list[list[float]] = []
+    while len(table) < BATCHES // EVERY:
+        time.sleep(0.2)
+        last = running.lastProgress
+        if running.exception() is not None:
+            raise running.exception()  # type: ignore[misc]
+        if last is not None and (last.batchId + 1 >= EVERY * (len(table) + 1) or not running.isActive):
+            state = last.stateOperators[0]
+            remembered = checkpoint / "keyspread"
+            table.append(
+                [last.batchId + 1, memory(), state.memoryUsedBytes / 1e6, size(checkpoint / "state"), size(remembered)]
+            )
+    running.awaitTermination()
+    first, end = table[0], table[-1]
+    rows = [[f"{row[0]:.0f}", *(f"{one:.2f}" for one in row[1:])] for row in table]
+    ratios = [b / a for a, b in zip(first[1:], end[1:], strict=True)]
+    rows.append([f"{end[0]:.0f} / {first[0]:.0f}", *(f"{one:.2f} x" for one in ratios)])
+    columns = ["batch", "memory MB", "state MB", "state on disk MB", "senders' files MB"]
+    show(f"{BATCHES} batches of {ROWS:,} rows, {KEYS:,} keys, n = {WORKERS}", columns, rows)
+    show(
+        "flat: no more than 1.2 x",
+        ["", "verdict"],
+        [[c, verdict(r <= 1.2)] for c, r in zip(columns[1:], ratios, strict=True)],
+    )
+    spark.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
