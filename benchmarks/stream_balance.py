@@ -1,7 +1,8 @@
 """Imbalance of each micro-batch, n = 50, s = 5: looking ahead, senders that learn, and whole batches planned.
 
 A stage ends when its slowest worker does, so the load that counts is that of the batch. `afresh` starts anew in every
-batch, `carried` goes on with the heavy hitters and begins its loads at zero, the others remember all. Bars: 0.1 x partial-key; for batches of 10^3 rows the larger of that and s / rows.
+batch, `carried` goes on with the heavy hitters and begins its loads at zero, the others remember all. Bars: 0.1 x
+partial-key; for batches of 10^3 rows the larger of that and s / rows.
 """
 
 from collections.abc import Callable
