@@ -9,10 +9,23 @@ except ModuleNotFoundError as error:
         "keyspread.spark needs PySpark, which is not installed: pip install 'keyspread[spark,java]'"
     ) from error
 
+from keyspread.spark.json_lines import JsonLines
+from keyspread.spark.listen import BatchSeen, StreamWatch
 from keyspread.spark.merge import aggregate
 from keyspread.spark.planned import plan
 from keyspread.spark.route import spread
 from keyspread.spark.start import session
 from keyspread.spark.watch import Balance, Watch, balance
 
-__all__ = ["Balance", "Watch", "aggregate", "balance", "plan", "session", "spread"]
+__all__ = [
+    "Balance",
+    "BatchSeen",
+    "JsonLines",
+    "StreamWatch",
+    "Watch",
+    "aggregate",
+    "balance",
+    "plan",
+    "session",
+    "spread",
+]

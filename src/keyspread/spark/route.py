@@ -9,6 +9,7 @@ from keyspread.errors import InputError
 from keyspread.plans import Plan
 from keyspread.schemes import LOOK_AHEAD, PLANNED
 from keyspread.spark.keys import Key, free_name, key_columns, key_hash
+from keyspread.spark.listen import StreamWatch
 from keyspread.spark.look_ahead import look_ahead_worker
 from keyspread.spark.online import online_worker
 from keyspread.spark.planned import owner, with_planned_worker
@@ -25,7 +26,8 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
     `key` is one column or several, of any type that Spark can hash; a null key is a key. `scheme` is one of
     `keyspread.SCHEMES`, with the options of `keyspread.Sender`, or "planned", with those of `keyspread.spark.plan` or
     `plan=` a Plan made before, or "look-ahead", where each partition plans its own part of a batch. By default a
-    bounded DataFrame is planned and a stream looks ahead. `watch=` a `Watch` counts what passes.
+    bounded DataFrame is planned and a stream looks ahead. `watch=` a `Watch`, of a stream a `StreamWatch`, counts what
+    passes.
 
     In a stream every micro-batch is balanced. `checkpoint=` the folder that the query has as its checkpointLocation
     lets partitions remember: they leave small files under it from which the next batch plans, so that keys stay on
@@ -50,7 +52,12 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
 
 
 def with_worker(
-    df: DataFrame, key: Key, workers: int, scheme: str | None = None, watch: Watch | None = None, **options: Any
+    df: DataFrame,
+    key: Key,
+    workers: int,
+    scheme: str | None = None,
+    watch: Watch | StreamWatch | None = None,
+    **options: Any,
 ) -> tuple[DataFrame, str]:
     """Give the rows with their worker in a column at the end, not yet moved, and the name of that column."""
     workers = checks.whole_number("workers", workers)
@@ -64,7 +71,7 @@ def with_worker(
         if "checkpoint" in options:
             raise InputError(f"checkpoint= is for look-ahead only, {scheme} starts afresh in every batch; leave it out")
         routed = df.withColumn(worker, online_worker(key_hash(df, names), scheme, workers, **options))
-    return routed if watch is None else watch.on(routed, names, workers, worker), worker
+    return routed if watch is None else watch.on(routed, names, workers, worker, options), worker
 
 
 def _checked(df: DataFrame, options: dict[str, Any]) -> dict[str, Any]:
