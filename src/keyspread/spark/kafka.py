@@ -106,7 +106,7 @@ def kafka_source(
     Brokers and topics are asked for before anything starts. Under Spark Connect only the server can do that: a query
     fails with Spark's own error then.
     """
-    topics = _topics(topic)
+    topics = checked_topics(topic)
     names = [*_column_names(key, value, _POSITION), *_POSITION]
     if max_rows is not None and not streaming:
         raise InputError(f"max_rows bounds the micro-batches of a stream, got {max_rows!r} with streaming=False")
@@ -217,7 +217,7 @@ def kafka_sink(
         )
     if not isinstance(checkpoint, str) or not checkpoint:
         raise InputError(f"checkpoint must be the folder of the query's checkpoint, got {checkpoint!r}")
-    (one,) = _topics([topic] if isinstance(topic, str) else topic, most=1)
+    (one,) = checked_topics([topic] if isinstance(topic, str) else topic, most=1)
     settings = {"kafka.bootstrap.servers": brokers, "topic": one, **_checked(options)}
     if not is_remote():
         check_brokers(brokers)
@@ -273,7 +273,7 @@ def check_topic(
     Asks with Kafka's own client in Spark's JVM, with the same `kafka.` options as the query. Does nothing under
     Spark Connect, where there is no JVM on this side.
     """
-    topics = _topics(topic)
+    topics = checked_topics(topic)
     if is_remote():
         return
     milliseconds = str(int(checks.number("timeout", timeout) * 1000))
@@ -298,7 +298,8 @@ def check_topic(
             )
 
 
-def _topics(topic: str | Sequence[str], most: int | None = None) -> list[str]:
+def checked_topics(topic: str | Sequence[str], most: int | None = None) -> list[str]:
+    """Give the names of topics, one by one; what cannot be one is refused, without asking anybody."""
     topics = topic.split(",") if isinstance(topic, str) else list(topic) if isinstance(topic, Sequence) else []
     topics = [name.strip() if isinstance(name, str) else "" for name in topics]
     # Kafka's own rule
