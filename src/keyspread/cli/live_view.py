@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 _COURSE = 200
 """Batches whose imbalance is drawn."""
-_WIDTH = 80
-_BAR = 18
+_NARROW, _WIDE = 60, 120
+"""Columns that a picture takes at least and at most."""
+_KEY = 14
 
 
 class Plain:
@@ -43,12 +44,15 @@ class Plain:
 
     def _print(self, batch: str, rows: str, *rest: str) -> None:
         seconds, busiest, imbalance, head, moved, hottest = rest
-        line = f"{batch:>7} {rows:>11} {seconds:>7} {busiest:>8} {imbalance:>9} {head:>8} {moved:>6}  {hottest}"
+        line = f"{batch:>7} {rows:>11} {seconds:>7} {busiest:>7} {imbalance:>9} {head:>8} {moved:>6} {hottest}"
         self._out.print(Text(line.rstrip()), soft_wrap=True)
 
 
 class Picture:
-    """The last batch, the course of the imbalance, a bar a worker and the hottest keys; for 80 columns and 24 lines."""
+    """The last batch, the course of the imbalance, a bar a worker and the hottest keys.
+
+    With 16 workers it fits 80 columns and 24 lines.
+    """
 
     def __init__(self, title: str, out: Console) -> None:
         self._title, self._out = title, out
@@ -78,15 +82,29 @@ class Picture:
     def _imbalance(self, seen: "BatchSeen") -> list[Text]:
         course = list(self._course)
         facts = f"now {seen.imbalance:.1e}, mean {sum(course) / len(course):.1e}, worst {max(course):.1e}"
+        facts += f"; {seen.head:,} hot keys"
         if seen.moved is not None:
-            facts += f"; {100 * seen.moved:.1f} % moved"
-        line = screen.sparkline(course, self._out, _WIDTH - 1)
-        return [Text.assemble("imbalance ", (facts, screen.QUIET_STYLE)), Text(line, screen.TAIL_STYLE)]
+            facts += f", {100 * seen.moved:.1f} % moved"
+        line = screen.sparkline(course, self._out, self._width() - 1)
+        named = Text.assemble("imbalance ", (facts, screen.QUIET_STYLE), no_wrap=True, overflow="ellipsis")
+        return [named, Text(line, screen.TAIL_STYLE)]
+
+    def _width(self) -> int:
+        return min(max(self._out.width, _NARROW), _WIDE)
 
     def _workers_and_keys(self, seen: "BatchSeen") -> Table:
-        beside = Table.grid(padding=(0, 2))
         loads = seen.loads.tolist()
-        beside.add_row(screen.load_bars([0] * len(loads), loads, self._out, _BAR), _hottest(seen))
+        ranks = len(loads) > screen.MOST_ROWS
+        names = (8 if ranks else 0) + len(f"worker {len(loads)}") + 1
+        hottest = _hottest(seen)
+        # What is left of the width beside the names, '100.00 %' and the keys, each with a blank or two.
+        bar = self._width() - names - 9 - 3 - (_KEY + 1 + 7 + 1 + 7 + 1)
+        bars = screen.load_bars([0] * len(loads), loads, self._out, bar)
+        mark = "│" if screen.can_print(self._out, "│") else "|"
+        legend = Text(f"rows of {'some workers' if ranks else 'each worker'}, {mark} even share", screen.QUIET_STYLE)
+        beside = Table.grid(padding=(0, 2))
+        beside.add_column(min_width=names + bar + 1 + 9)  # so that nothing moves from batch to batch
+        beside.add_row(Group(legend, bars), hottest)
         return beside
 
 
@@ -99,12 +117,13 @@ def drawn(picture: Picture, out: Console) -> Iterator[None]:
 
 def _hottest(seen: "BatchSeen") -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style=screen.QUIET_STYLE, pad_edge=False)
-    table.add_column(f"{seen.head:,} hot, hottest", max_width=14, min_width=14, no_wrap=True, overflow="ellipsis")
-    for name in ("share", "workers"):
-        table.add_column(name, justify="right", no_wrap=True)
-    choices = seen.choices or [None] * len(seen.hottest)
-    for (key, rows), workers in zip(seen.hottest, choices, strict=True):
-        table.add_row(Text(_key(key)), _percent(rows, seen.rows), "" if workers is None else f"{workers:,}")
+    table.add_column("hottest keys", min_width=_KEY, max_width=_KEY, no_wrap=True, overflow="ellipsis")
+    table.add_column("share", justify="right", no_wrap=True, min_width=7)
+    if seen.choices is not None:
+        table.add_column("workers", justify="right", no_wrap=True)
+    for place, (key, rows) in enumerate(seen.hottest):
+        workers = () if seen.choices is None else (f"{seen.choices[place]:,}",)
+        table.add_row(Text(_key(key)), _percent(rows, seen.rows), *workers)
     return table
 
 

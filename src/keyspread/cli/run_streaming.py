@@ -92,8 +92,10 @@ def run_streaming(asked: Asked) -> None:
     out = screen.console()
     with _checkpoint(asked.checkpoint) as checkpoint:
         settings |= {"aggregate": dict(asked.aggregates) or None, "out": asked.out and os.path.abspath(asked.out)}
-        goes_on = RunRecord(checkpoint).begin(settings)
+        record = RunRecord(checkpoint)
+        goes_on = record.goes_on(settings)
         results = None if asked.out is None else find_results(asked.out, asked.out_format, goes_on)
+        record.begin(settings)
         with quiet.held(not asked.verbose) as held, ExitStack() as running:
             with screen.steps(held.console, 2) as step:
                 step("starting Spark")
@@ -201,8 +203,9 @@ class _Total:
         else:
             before = stream.rows_so_far - stream.rows
             more = f", {stream.rows_so_far:,} with those of earlier runs" if before else ""
-            counted = f"{stream.batches:,} batches, {stream.rows:,} rows in {seconds:.0f} s{more}"
-            out.print(f"{counted}; imbalance {total['mean_imbalance']:.1e} in the mean, {self._worst:.1e} at worst")
+            counted = f"{screen.many(stream.batches, 'batch')}, {screen.many(stream.rows, 'row')}"
+            out.print(f"{counted} in {seconds:.0f} s{more}")
+            out.print(f"imbalance {total['mean_imbalance']:.1e} in the mean, {self._worst:.1e} at worst")
         if self._malformed:
             screen.note(f"{self._source.title}: left out {self._malformed:,} malformed")
         if asked.checkpoint is None:

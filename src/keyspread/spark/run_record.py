@@ -28,15 +28,14 @@ class RunRecord:
         except (OSError, ValueError) as problem:
             raise InputError(f"--checkpoint {checkpoint}: no folder that can be used ({problem})") from None
 
-    def begin(self, settings: Mapping[str, Any]) -> bool:
-        """Keep the settings of a new run, or compare them with those of the one that goes on; say whether it does."""
+    def goes_on(self, settings: Mapping[str, Any]) -> bool:
+        """Say whether there is a run to go on with; refuse one of other settings, and what is no run of ours."""
         found = self._read(_SETTINGS)
         if found is None:
             if self._kind(posixpath.join(posixpath.dirname(self._folder), "offsets")) != fs.FileType.NotFound:
                 raise InputError(
                     f"--checkpoint {self._checkpoint} is of another query, not of keyspread run: choose another folder"
                 )
-            self._write(_SETTINGS, settings)
             return False
         wanted = json.loads(json.dumps(settings))
         for name in sorted({*found, *wanted}):
@@ -47,6 +46,10 @@ class RunRecord:
                     f"--checkpoint {self._checkpoint} is of another run, {differs}: ask for that, or for another folder"
                 )
         return True
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        """Keep the settings."""
+        self._write(_SETTINGS, settings)
 
     def add(self, batch: int, rows: int) -> int:
         """Tell the rows of a batch; give those of all batches so far. Told again, a batch replaces itself."""
