@@ -79,6 +79,15 @@ def check_stream_options(scheme: str | None, workers: int, options: Mapping[str,
     return found.name
 
 
+@dataclass(frozen=True)
+class Computed:
+    """What a query computes: a stream, its output mode, and what becomes of a micro-batch of it."""
+
+    stream: DataFrame
+    mode: str
+    merged: Callable[[DataFrame], DataFrame]
+
+
 def computed(
     source: Source,
     aggregates: Mapping[str, str],
@@ -88,8 +97,8 @@ def computed(
     watch: StreamWatch,
     checkpoint: str,
     options: Mapping[str, Any],
-) -> tuple[DataFrame, Callable[[DataFrame], DataFrame]]:
-    """Say what the query computes: the stream, and what becomes of a micro-batch of it, its rows counted in `rows`.
+) -> Computed:
+    """Decide what the query computes: for every batch and key the aggregates, and in the column `rows` its rows.
 
     Partition = worker in the stage that reads the spread: there Spark computes the partial states, and merges them by
     key behind it.
@@ -101,11 +110,11 @@ def computed(
         calls = [F.expr(call).alias(name) for name, call in aggregates.items()]
         return batch.groupBy(*(column(batch, name) for name in source.key)).agg(*calls, F.count("*").alias(rows))
 
-    return dealt, merged
+    return Computed(dealt, "append", merged)
 
 
 class RunningStream:
-    """A query that runs: `stop` ends it between two batches, `done` and `rows` say how far it came."""
+    """A query that runs: `stop` ends it between two batches, `batches` and `rows` say how far it came."""
 
     def __init__(self, query: StreamingQuery, sink: "_Sink") -> None:
         self.query = query
@@ -163,10 +172,11 @@ def start_stream(
     """Start to spread and aggregate a stream, a micro-batch every `trigger` seconds, `batches` of them at most."""
     wanted = wanted_aggregates(source, aggregates)
     rows = free_name(source.rows, "rows")
-    dealt, merged = computed(source, wanted, rows, workers, scheme, watch, checkpoint, options)
+    what = computed(source, wanted, rows, workers, scheme, watch, checkpoint, options)
     watch.malformed_in(source.observed)
-    sink = _Sink(merged, rows, results, RunRecord(checkpoint), batches)
-    writer = dealt.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
+    sink = _Sink(what.merged, rows, results, RunRecord(checkpoint), batches)
+    writer = what.stream.writeStream.foreachBatch(sink).outputMode(what.mode)
+    writer = writer.option("checkpointLocation", checkpoint)
     return RunningStream(writer.trigger(processingTime=f"{round(trigger * 1000)} milliseconds").start(), sink)
 
 
