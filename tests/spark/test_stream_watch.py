@@ -11,11 +11,14 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql import functions as F
+
 import keyspread as ks
 from keyspread import metrics
 from keyspread.errors import InputError
 from keyspread.look_ahead import Memory, common_plan, deal, workers_of
 from keyspread.spark import BatchSeen, JsonLines, StreamWatch, Watch, spread
+from keyspread.spark.hot_keys import count_hottest
 from keyspread.streams import DriftingZipfStream
 
 WORKERS, ROWS, BATCHES = 6, 3000, 3
@@ -128,6 +131,31 @@ def test_a_function_that_fails_is_warned_of_once_and_the_query_goes_on(spark, ba
     assert len(told) == 2
     assert told[0] == "batch 0 was not passed on (the disk is full): the query goes on"
     watch.close()
+
+
+@pytest.mark.connect
+@pytest.mark.usefixtures("static")
+@pytest.mark.parametrize(
+    ("key", "texts"),
+    [
+        ("string", {"0": 5, "1": 4, None: 1}),
+        ("bigint", {"0": 5, "1": 4, None: 1}),
+        ("int", {"0": 5, "1": 4, None: 1}),
+        ("tinyint", {"0": 5, "1": 4, None: 1}),
+        ("double", {"0.0": 5, "1.0": 4, None: 1}),
+        ("decimal(9,1)", {"0.0": 5, "1.0": 4, None: 1}),
+        ("", {'{"k":"a:0","m":1}': 5, '{"k":"a:1","m":1}': 4, '{"m":1}': 1}),
+    ],
+)
+def test_hottest_keys_of_every_type_have_their_hash_and_text(spark, key, texts):
+    rows = spark.range(0, 10, 1, 2).selectExpr("if(id = 9, NULL, id % 2) AS k", "1 AS m")
+    rows = rows.selectExpr(f"cast(k AS {key}) AS k") if key else rows.selectExpr("'a:' || k AS k", "m")
+    counted, read = count_hottest(rows, rows.columns, 5)
+    found = read(rows.agg(counted.alias("hottest")).collect()[0]["hottest"])
+    assert {text: count for _, text, count in found} == texts
+    assert [count for _, _, count in found] == [5, 4, 1]
+    hashes = rows.groupBy(F.xxhash64(*rows.columns).alias("hash")).count().collect()
+    assert {(hashed, count) for hashed, _, count in found} == {(row["hash"], row["count"]) for row in hashes}
 
 
 def test_a_batch_without_rows():

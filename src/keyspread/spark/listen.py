@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -23,13 +22,12 @@ from keyspread.errors import InputError, KeyspreadError
 from keyspread.look_ahead import Memory, workers_of
 from keyspread.metrics import hot_from
 from keyspread.settings import default_threshold
-from keyspread.spark.keys import key_hash
+from keyspread.spark.hot_keys import HotKeys, count_hottest
 from keyspread.spark.remembered import Remembered
-from keyspread.spark.watch import TRACKED, Balance, key_text, worker_loads
+from keyspread.spark.watch import Balance, worker_loads
 
 _ENDED = 100
 """Queries whose end is remembered."""
-_MOST_TRACKED = 1_000_000  # Spark's own limit
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,6 +86,7 @@ class StreamWatch(StreamingQueryListener):
         self._name = f"keyspread_{uuid.uuid4().hex}"
         self._workers, self._threshold = 0, 0.0
         self._session: SparkSession | None = None
+        self._read_hottest: Callable[[Any], HotKeys] = lambda found: []
         self._remembered: Remembered | None = None
         self._malformed: str | None = None
         self._ended: deque[str] = deque(maxlen=_ENDED)
@@ -114,14 +113,9 @@ class StreamWatch(StreamingQueryListener):
         self._remembered = None if checkpoint is None else Remembered.under(checkpoint)
         self._session = routed.sparkSession
         self._session.streams.addListener(self)
-        return routed.observe(self._name, worker_loads(worker, workers), self._head(routed, names))
-
-    def _head(self, routed: DataFrame, names: Sequence[str]) -> Column:
-        """Count the hottest keys, at least all that may be hot; each as '<hash>:<text>', without a text if null."""
-        many = max(1, self._hottest, int(1 / self._threshold))
-        tracked = min(_MOST_TRACKED, max(TRACKED, 8 * many))
-        key = F.concat_ws(":", key_hash(routed, names).cast("string"), key_text(routed, names))
-        return F.call_function("approx_top_k", key, F.lit(min(many, tracked)), F.lit(tracked)).alias("head")
+        # All that may be hot, so that their number is known.
+        hottest, self._read_hottest = count_hottest(routed, names, max(1, self._hottest, int(1 / self._threshold)))
+        return routed.observe(self._name, worker_loads(worker, workers), hottest.alias("hottest"))
 
     def malformed_in(self, observed: str | None) -> None:
         """Take the number of malformed rows from the count `malformed` that is observed under this name."""
@@ -161,9 +155,8 @@ class StreamWatch(StreamingQueryListener):
     def _seen(self, progress: Any, counted: Any) -> BatchSeen:
         loads = np.zeros(self._workers, np.int64)
         for item in counted["loads"] or ():
-            worker, rows = _pair(item)
-            loads[worker] = rows
-        keys = [(*_hash_and_text(item), rows) for item, rows in map(_pair, counted["head"] or ())]
+            loads[item["item"]] = item["count"]
+        keys = self._read_hottest(counted["hottest"])
         shown = keys[: self._hottest]
         choices, moved = self._learned(progress.batchId, [key for key, _, _ in shown])
         least = hot_from(self._threshold, int(loads.sum()))
@@ -208,13 +201,3 @@ class _Guarded:
             if not self._warned:
                 self._warned = True
                 warnings.warn(f"batch {seen.batch} was not passed on ({problem}): the query goes on", stacklevel=2)
-
-
-def _pair(item: Any) -> tuple[Any, int]:
-    """Read an item of approx_top_k: a Row, under Spark Connect a dict."""
-    return item["item"], int(item["count"])
-
-
-def _hash_and_text(item: str) -> tuple[int, str | None]:
-    key, colon, text = item.partition(":")
-    return int(key), text if colon else None
