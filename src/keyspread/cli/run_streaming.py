@@ -91,7 +91,7 @@ def run_streaming(asked: Asked) -> None:
     watch = StreamWatch(hottest=asked.top, keep=_KEPT, then=[seen.put])
     out = screen.console()
     with _checkpoint(asked.checkpoint) as checkpoint:
-        settings |= {"aggregate": dict(asked.aggregates) or None, "out": asked.out and os.path.abspath(asked.out)}
+        settings |= {"aggregate": dict(asked.aggregates) or None, "out": asked.out and _absolute(asked.out)}
         record = RunRecord(checkpoint)
         goes_on = record.goes_on(settings)
         results = None if asked.out is None else find_results(asked.out, asked.out_format, goes_on)
@@ -274,10 +274,14 @@ def _checkpoint(given: str | None) -> Iterator[str]:
     if given is not None:
         if os.path.isfile(given):
             raise InputError(f"--checkpoint must be a folder, {given} is a file")
-        yield given if "://" in given else os.path.abspath(given)
+        yield _absolute(given)
         return
     folder = tempfile.mkdtemp(prefix="keyspread-checkpoint-")
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _absolute(path: str) -> str:
+    return path if "://" in path else os.path.abspath(path)
