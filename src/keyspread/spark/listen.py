@@ -23,7 +23,7 @@ from keyspread.look_ahead import Memory, workers_of
 from keyspread.metrics import hot_from
 from keyspread.settings import default_threshold
 from keyspread.spark.hot_keys import HotKeys, count_hottest
-from keyspread.spark.remembered import Remembered
+from keyspread.spark.storage import Folder
 from keyspread.spark.watch import Balance, worker_loads
 
 _ENDED = 100
@@ -87,7 +87,7 @@ class StreamWatch(StreamingQueryListener):
         self._workers, self._threshold = 0, 0.0
         self._session: SparkSession | None = None
         self._read_hottest: Callable[[Any], HotKeys] = lambda found: []
-        self._remembered: Remembered | None = None
+        self._memories: Folder | None = None
         self._malformed: str | None = None
         self._ended: deque[str] = deque(maxlen=_ENDED)
         self._told = threading.Condition()
@@ -110,7 +110,7 @@ class StreamWatch(StreamingQueryListener):
         self._workers = workers
         self._threshold = default_threshold(workers) if threshold is None else threshold
         checkpoint = options.get("checkpoint")
-        self._remembered = None if checkpoint is None else Remembered.under(checkpoint)
+        self._memories = None if checkpoint is None else Folder(Folder(checkpoint).at("keyspread"))
         self._session = routed.sparkSession
         self._session.streams.addListener(self)
         # All that may be hot, so that their number is known.
@@ -176,11 +176,16 @@ class StreamWatch(StreamingQueryListener):
 
     def _learned(self, batch: int, keys: list[int]) -> tuple[tuple[int, ...] | None, float | None]:
         """Give what the senders' memories of the batch tell: the workers of these keys, and how much moved."""
-        if self._remembered is None:
+        if self._memories is None:
             return None, None
+        own = f"{batch:012d}"
         try:
-            memories = {source: Memory.from_bytes(data) for source, data in self._remembered.of(batch).items()}
-        except (OSError, KeyspreadError):  # what is lost or damaged is told by those who need it
+            memories = {
+                int(source): Memory.from_bytes(self._memories.read(own, source))
+                for source in self._memories.names(own)
+                if source.isdigit()
+            }
+        except (OSError, KeyspreadError):  # lost, damaged, or left by another scheme
             return None, None
         if not memories:
             return None, None

@@ -29,8 +29,7 @@ class Remembered:
         plain = checkpoint.removeprefix("file://") if checkpoint.startswith("file:///") else checkpoint
         return cls(posixpath.join(plain.rstrip("/"), "keyspread"))
 
-    def open(self) -> tuple[fs.FileSystem, str]:
-        """Give the file system and the folder in it."""
+    def _open(self) -> tuple[fs.FileSystem, str]:
         if "://" in self.folder:
             # Spark's name of S3 is not pyarrow's.
             system, path = fs.FileSystem.from_uri(self.folder.replace("s3a://", "s3://", 1))
@@ -39,7 +38,7 @@ class Remembered:
 
     def write(self, batch: int, source: int, data: bytes) -> None:
         """Leave what a source remembers of a batch; written again, it is replaced by the same."""
-        system, folder = self.open()
+        system, folder = self._open()
         own = posixpath.join(folder, f"{batch:012d}")
         hidden = posixpath.join(own, f".{uuid.uuid4().hex}")
         try:
@@ -52,27 +51,24 @@ class Remembered:
 
     def before(self, batch: int) -> dict[int, bytes]:
         """Give what the sources left in the last batch before this one that left anything, by source."""
-        system, folder = self.open()
+        system, folder = self._open()
         earlier = [name for name in self._names(system, folder) if name.isdigit() and int(name) < batch]
-        return self.of(int(max(earlier))) if earlier else {}
-
-    def of(self, batch: int) -> dict[int, bytes]:
-        """Give what the sources left in this batch, by source; nothing if it left nothing."""
-        system, folder = self.open()
-        own = posixpath.join(folder, f"{batch:012d}")
+        if not earlier:
+            return {}
+        last = posixpath.join(folder, max(earlier))
         found = {}
-        for name in self._names(system, own):
+        for name in self._names(system, last):
             if name.isdigit():
                 try:
-                    with system.open_input_stream(posixpath.join(own, name)) as file:
+                    with system.open_input_stream(posixpath.join(last, name)) as file:
                         found[int(name)] = file.read()
                 except OSError as problem:
-                    warnings.warn(f"{own}/{name}: cannot be read ({problem}): relearning", stacklevel=2)
+                    warnings.warn(f"{last}/{name}: cannot be read ({problem}): relearning", stacklevel=2)
         return dict(sorted(found.items()))
 
     def clean(self, batch: int) -> None:
         """Remove the files of batches that nobody will run again."""
-        system, folder = self.open()
+        system, folder = self._open()
         for name in self._names(system, folder):
             if name.isdigit() and int(name) < batch - _KEPT:
                 try:

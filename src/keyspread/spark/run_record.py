@@ -5,36 +5,28 @@ a batch, whoever runs that batch and however often.
 """
 
 import json
-import posixpath
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from pyarrow import fs
-
 from keyspread.errors import InputError
-from keyspread.spark.remembered import Remembered
+from keyspread.spark.storage import Folder
 
 _SETTINGS, _PROGRESS = "settings.json", "progress.json"
 
 
 class RunRecord:
-    """Two small files beside what look-ahead remembers, each replaced as a whole."""
+    """Two small files beside what senders remember, each replaced as a whole."""
 
     def __init__(self, checkpoint: str) -> None:
-        self._checkpoint = checkpoint
-        try:
-            self._system, self._folder = Remembered.under(checkpoint).open()
-        except (OSError, ValueError) as problem:
-            raise InputError(f"--checkpoint {checkpoint}: no folder that can be used ({problem})") from None
+        self._checkpoint = Folder(checkpoint)
 
     def goes_on(self, settings: Mapping[str, Any]) -> bool:
         """Say whether there is a run to go on with; refuse one of other settings, and what is no run of ours."""
-        found = self._read(_SETTINGS)
+        found, address = self._read(_SETTINGS), self._checkpoint.address
         if found is None:
-            if self._kind(posixpath.join(posixpath.dirname(self._folder), "offsets")) != fs.FileType.NotFound:
+            if self._checkpoint.has("offsets"):
                 raise InputError(
-                    f"--checkpoint {self._checkpoint} is of another query, not of keyspread run: choose another folder"
+                    f"--checkpoint {address} is of another query, not of keyspread run: choose another folder"
                 )
             return False
         wanted = json.loads(json.dumps(settings))
@@ -43,7 +35,7 @@ class RunRecord:
             if before != now:
                 differs = f"{name} was {_shown(before)}, got {_shown(now)}"
                 raise InputError(
-                    f"--checkpoint {self._checkpoint} is of another run, {differs}: ask for that, or for another folder"
+                    f"--checkpoint {address} is of another run, {differs}: ask for that, or for another folder"
                 )
         return True
 
@@ -60,30 +52,24 @@ class RunRecord:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            with self._system.open_input_stream(posixpath.join(self._folder, name)) as file:
-                found: dict[str, Any] = json.loads(file.read())
-                return found
+            found: dict[str, Any] = json.loads(self._checkpoint.read("keyspread", name))
+            return found
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as problem:
+            where = self._checkpoint.address
             raise InputError(
-                f"--checkpoint {self._checkpoint}: {name} cannot be read ({problem}): choose another folder"
+                f"--checkpoint {where}: {name} cannot be read ({problem}): choose another folder"
             ) from None
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        hidden = posixpath.join(self._folder, f".{uuid.uuid4().hex}")
         try:
-            self._system.create_dir(self._folder, recursive=True)
-            with self._system.open_output_stream(hidden) as file:
-                file.write(json.dumps(content).encode())
-            self._system.move(hidden, posixpath.join(self._folder, name))
-        except OSError as problem:
+            self._checkpoint.write(json.dumps(content).encode(), "keyspread", name)
+        except (OSError, ValueError) as problem:
+            where = self._checkpoint.address
             raise InputError(
-                f"--checkpoint {self._checkpoint} cannot be written ({problem}): check its rights, or choose another"
+                f"--checkpoint {where} cannot be written ({problem}): check its rights, or choose another folder"
             ) from None
-
-    def _kind(self, path: str) -> Any:
-        return self._system.get_file_info(path).type
 
 
 def _shown(value: Any) -> str:
