@@ -185,7 +185,7 @@ def test_time_is_up_and_nothing_is_kept(run, monkeypatch, tmp_path):
 def test_a_mistake_is_exit_code_2_and_one_line_before_spark_starts(capsys, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("keyspread.cli.engine.spark", None)
-    for folder in ("folder", "foreign/offsets", "results/batch=0"):
+    for folder in ("folder", "foreign/offsets", "before/offsets", "results/batch=0"):
         (tmp_path / folder).mkdir(parents=True)
     for file in ("folder/a.csv", "a.csv"):
         (tmp_path / file).write_text("key\na\n")
@@ -211,9 +211,13 @@ def test_a_batch_that_is_told_again_replaces_itself(tmp_path):
     record = RunRecord(str(tmp_path))
     assert not record.goes_on({"key": ["a"]})
     record.begin({"key": ["a"]})
+    assert not record.goes_on({"key": ["b"]})  # nothing was done yet
+    (tmp_path / "offsets").mkdir()
+    assert record.rows_so_far() == 0
     assert [record.add(batch, rows) for batch, rows in [(0, 5), (1, 7), (1, 7), (2, 1)]] == [5, 12, 12, 13]
     again = RunRecord(f"file://{tmp_path}")
     assert again.goes_on({"key": ["a"]})
+    assert again.rows_so_far() == 13
     assert again.add(2, 4) == 16
     (tmp_path / "keyspread" / "settings.json").write_text("{")
     with pytest.raises(InputError, match=r"settings.json cannot be read .*: choose another folder"):

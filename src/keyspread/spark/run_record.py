@@ -22,13 +22,11 @@ class RunRecord:
 
     def goes_on(self, settings: Mapping[str, Any]) -> bool:
         """Say whether there is a run to go on with; refuse one of other settings, and what is no run of ours."""
+        if not self._checkpoint.has("offsets"):  # of a run that never came to its first batch
+            return False
         found, address = self._read(_SETTINGS), self._checkpoint.address
         if found is None:
-            if self._checkpoint.has("offsets"):
-                raise InputError(
-                    f"--checkpoint {address} is of another query, not of keyspread run: choose another folder"
-                )
-            return False
+            raise InputError(f"--checkpoint {address} is of another query, not of keyspread run: choose another folder")
         wanted = json.loads(json.dumps(settings))
         for name in sorted({*found, *wanted}):
             before, now = found.get(name), wanted.get(name)
@@ -49,6 +47,10 @@ class RunRecord:
         before = last["before"] if batch == last["batch"] else last["rows"]
         self._write(_PROGRESS, {"batch": batch, "rows": before + rows, "before": before})
         return int(before + rows)
+
+    def rows_so_far(self) -> int:
+        """Give the rows of all batches that were told."""
+        return int((self._read(_PROGRESS) or {"rows": 0})["rows"])
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:

@@ -198,7 +198,7 @@ class _Sink:
         self._merged, self._rows, self._results, self._record, self._most = merged, rows, results, record, most
         self.stopping = threading.Event()
         self.refused = False
-        self.batches, self.rows, self.rows_so_far = 0, 0, 0
+        self.batches, self.rows, self.rows_so_far = 0, 0, record.rows_so_far()
 
     @property
     def full(self) -> bool:
