@@ -46,7 +46,7 @@ def interrupt_at(checkpoint, batch):
     """Press Ctrl-C when this batch is done."""
 
     def press():
-        end = time.monotonic() + 120
+        end = time.monotonic() + 300
         while progress(checkpoint)["batch"] < batch and time.monotonic() < end:
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGINT)
@@ -179,6 +179,7 @@ def test_time_is_up_and_nothing_is_kept(run, monkeypatch, tmp_path):
         (["--out", "{foreign}"], "foreign holds 'offsets', which is no batch: choose another folder"),
         (["--out", "{results}"], "holds batches of another run: choose another folder, or go on with its --checkpoint"),
         (["--out", "nowhere/out"], "there is no folder"),
+        (["--out-format", "csv"], "--out-format csv has nothing to do without --out"),
         (["--aggregate", "m=median(key)"], "'median' cannot be merged from parts"),
     ],
 )

@@ -217,6 +217,8 @@ def run(
     if made is not None:
         checks.whole_number("messages", made.messages, maximum=2**62)
     check_partitions(partitions)
+    if partitions is not None and is_kafka(source):
+        raise InputError(f"--partitions is for files and made streams only, got {partitions} with kafka: leave it out")
     plan = _plan(plan_in, "--plan-in")
     options |= _given(sample=sample, previous=_plan(previous, "--previous"))
     check_options(scheme, workers, plan, options)

@@ -116,19 +116,20 @@ def run_streaming(asked: Asked) -> None:
                 batches=asked.batches,
                 aggregates=asked.aggregates,
                 results=results,
+                seed=asked.seed,
                 **asked.options,
             )
             running.callback(watch.close)
             running.callback(stream.query.stop)
             total = _Total(source, scheme, asked)
-            show = running.enter_context(_shown(asked, f"{scheme}, {asked.workers:,} workers: {source.title}", out))
+            title = f"{scheme}, {screen.many(asked.workers, 'worker')}: {source.title}"
+            show = running.enter_context(_shown(asked, title, out))
             for batch in _until_stopped(stream, seen, stop, asked.seconds):
                 total.add(batch)
                 show(batch)
-            watch.wait(stream.query)
+            watch.wait(stream.query)  # the last batches are told a moment after they are done
             while not seen.empty():
-                batch = seen.get()
-                total.add(batch)
+                total.add(batch := seen.get())
                 show(batch)
     total.tell(stream, out)
 
@@ -226,6 +227,8 @@ def _check(asked: Asked) -> None:
         raise InputError("--live and --json are two ways to see the same: leave one of them out")
     if asked.master is not None and asked.master.startswith("sc://"):
         raise InputError(f"--streaming needs Spark in this process, got --master {asked.master}: use spark://, yarn, …")
+    if asked.out_format is not None and asked.out is None:
+        raise InputError(f"--out-format {asked.out_format} has nothing to do without --out")
     check_kafka(asked.source, brokers=asked.brokers, topic=asked.topic, schema=asked.schema, format=asked.format)
     check_partitions(asked.partitions)
     if asked.partitions is not None and asked.source.lower() not in _ENDLESS:
