@@ -12,7 +12,7 @@ Everything follows from the memories of the batch before and from the rows: a ba
 
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,10 +101,34 @@ def deal(
     keys = checks.hashes(hashes)
     workers = common.workers
     threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
-    # Each sender's surplus message goes to other workers than the next one's.
-    turn = checks.whole_number("source", source, minimum=0, maximum=2**62) * 7919 % workers
+    turn = _turn(checks.whole_number("source", source, minimum=0, maximum=2**62), workers)
     made, counts = plan_counted(keys, workers, common, threshold, common.buckets.size, turn)
     return made.route(keys), Memory(common, counts)
+
+
+def _turn(source: int, workers: int) -> int:
+    """Give where a sender begins, so that its surplus message goes to other workers than the next one's."""
+    return source * 7919 % workers
+
+
+def workers_of(keys: Iterable[int], memories: Mapping[int, Memory]) -> dict[int, int]:
+    """Give how many workers had each of these hot keys in the batch that senders (source -> memory) remember.
+
+    A sender's plan follows from its memory. Where it did not hold a key for hot, the key went by its bucket.
+    """
+    wanted = list(keys)
+    found: dict[int, set[int]] = {key: set() for key in wanted}
+    for source, memory in memories.items():
+        workers, counted = memory.common.workers, memory.counts.buckets
+        made = place(memory.counts, workers, memory.common, _turn(source, workers))
+        split = {hot.hash: hot.workers for hot in made.head}
+        buckets = buckets_of(np.array(wanted, np.int64), counted.size).tolist()
+        for key, bucket in zip(wanted, buckets, strict=True):
+            if key in split:
+                found[key].update(split[key])
+            elif counted[bucket]:
+                found[key].add(int(made.buckets[bucket]))
+    return {key: len(had) for key, had in found.items()}
 
 
 def check_options(options: dict[str, Any]) -> None:

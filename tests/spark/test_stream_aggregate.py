@@ -237,7 +237,7 @@ def test_a_checkpoint_of_something_else(streaming, tmp_path):
     for change, told in (
         ({"key": "value"}, r"key was \['key'\] and is now \['value'\]"),
         ({"aggregates": {"n": "sum(value)"}}, r"aggregates was {'n': 'count\(\*\)'} and is now"),
-        ({"scheme": "pkg"}, "scheme was 'look-ahead' and is now 'partial-key'"),
+        ({"scheme": "pkg"}, "scheme was 'look-ahead' and is now 'pkg'"),
     ):
         given = {"key": "key", "aggregates": {"n": "count(*)"}, **change}
         with pytest.raises(InputError, match=f"{told}.*: go on as it was, or start in a new folder"):

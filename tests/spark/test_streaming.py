@@ -188,10 +188,9 @@ def test_senders_remember_too(spark, tmp_path, batches):
         ]
         assert seen[batch] == sorted(expected)
         left = senders
-    with pytest.raises(InputError, match="scheme was 'd-choices' and is now 'look-ahead'"):
-        spread(
-            spark.readStream.schema("key bigint").parquet(str(tmp_path / "in")), "key", 4, checkpoint=str(checkpoint)
-        )
+    stream = spark.readStream.schema("key bigint, place bigint").parquet(str(tmp_path / "in"))
+    with pytest.raises(InputError, match=r"key was \['key'\] and is now \['place'\]"):
+        spread(stream, "place", 4, checkpoint=str(checkpoint))
 
 
 def memory_of(source):

@@ -67,9 +67,9 @@ def verdict(result: "JobResult") -> str:
 
 def _headline(result: "JobResult") -> list[Text]:
     hot = f"{result.hot_keys:,} hot (a share of {result.threshold:.3g} or more)"
-    counted = f"{_many(result.rows, 'row')}, {_many(result.keys, 'key')}, {hot}"
+    counted = f"{screen.many(result.rows, 'row')}, {screen.many(result.keys, 'key')}, {hot}"
     return [
-        Text.assemble((result.scheme, "bold"), f", {_many(result.workers, 'worker')}: {result.source.title}"),
+        Text.assemble((result.scheme, "bold"), f", {screen.many(result.workers, 'worker')}: {result.source.title}"),
         Text(counted, screen.QUIET_STYLE),
     ]
 
@@ -127,13 +127,9 @@ def _plain(value: Any) -> str:
 def _written(result: "JobResult", written: Mapping[str, str | None]) -> list[Text]:
     lines = []
     if written["out"]:
-        lines.append(Text(f"{_many(result.keys, 'merged row')} in {written['out']}"))
+        lines.append(Text(f"{screen.many(result.keys, 'merged row')} in {written['out']}"))
     if result.plan is not None and result.plan.moved:
         lines.append(Text(f"{100 * result.plan.moved:.2g} % of the rows moved from where the previous plan had them"))
     if written["plan_out"]:
         lines.append(Text(f"the plan in {written['plan_out']}"))
     return lines
-
-
-def _many(number_of: int, thing: str) -> str:
-    return f"{number_of:,} {thing}{'' if number_of == 1 else 's'}"

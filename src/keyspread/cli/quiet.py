@@ -108,3 +108,28 @@ def stopped_by_ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
         raise
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[threading.Event]:
+    """Let the first Ctrl-C, or request to end, only set the event; the second does what it did before the block."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def ask(*_: object) -> None:
+        asked.set()
+        restore()
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield asked
+    finally:
+        restore()

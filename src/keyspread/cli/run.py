@@ -1,4 +1,7 @@
-"""`keyspread run`: the main job on Spark, from a source to merged results; a screen for people, JSON for machines."""
+"""`keyspread run`: the main job on Spark, from a source to merged results; a screen for people, JSON for machines.
+
+Its options are here; what it does on a stream is in run_streaming.py.
+"""
 
 import json
 import os
@@ -24,6 +27,10 @@ def _source(help: str, **more: Any) -> Any:
     return typer.Option(help=help, rich_help_panel="Source", **more)
 
 
+def _streaming(help: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Streaming", **more)
+
+
 def _scheme(help: str, **more: Any) -> Any:
     return typer.Option(help=help, rich_help_panel="Scheme", **more)
 
@@ -42,8 +49,8 @@ def run(
     source: Annotated[
         str,
         _source(
-            "[b]zipf[/b], drift, wp, tw, ct (see [b]keyspread datasets list[/b]); or files: one, a folder or a "
-            "pattern; CSV, JSON, Parquet, time<TAB>key.",
+            "[b]zipf[/b], drift, wp, tw, ct (see [b]keyspread datasets list[/b]); [b]kafka[/b]; or files: one, a "
+            "folder or a pattern; CSV, JSON, Parquet, time<TAB>key.",
             metavar="NAME|PATH",
         ),
     ] = "zipf",
@@ -56,6 +63,14 @@ def run(
     messages: Annotated[int | None, _source("Rows to draw.", show_default="1e6", **_COUNT)] = None,
     scale: Annotated[float | None, _source("Share of the size of wp, tw or ct.", show_default="1", **_NUMBER)] = None,
     every: Annotated[int | None, _source("Rows between changes of drift.", show_default="50000", **_COUNT)] = None,
+    brokers: Annotated[str | None, _source("Kafka's brokers.", metavar="HOST:PORT,…")] = None,
+    topic: Annotated[str | None, _source("Topic of Kafka.", **_NAME)] = None,
+    schema: Annotated[
+        str | None, _source("Fields of a topic's JSON values, as 'user STRING, spent DOUBLE'.", metavar="SQL")
+    ] = None,
+    jars: Annotated[
+        str | None, _source("Jars for Spark, such as Kafka's connector.", show_default="fetched", metavar="FILE,…")
+    ] = None,
     partitions: Annotated[
         int | None,
         _source("Senders that share the rows.", show_default="8, or as Spark splits the files", **_COUNT),
@@ -63,10 +78,27 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse files with malformed lines.", rich_help_panel="Source")
     ] = False,
+    streaming: Annotated[
+        bool, _streaming("Run on a stream: zipf or drift without end, a folder that grows, a topic.", "--streaming")
+    ] = False,
+    live: Annotated[bool, _streaming("Draw workers, imbalance and hottest keys as it runs.", "--live")] = False,
+    rate: Annotated[
+        float | None,
+        _streaming("Rows a second, of a topic at most.", show_default="10000 of zipf and drift", **_NUMBER),
+    ] = None,
+    trigger: Annotated[float | None, _streaming("Seconds from batch to batch.", show_default="1", **_NUMBER)] = None,
+    checkpoint: Annotated[str | None, _streaming("Folder to keep, and to go on from.", metavar="PATH")] = None,
+    batches: Annotated[int | None, _streaming("Stop after so many.", show_default="at Ctrl-C", **_COUNT)] = None,
+    seconds: Annotated[float | None, _streaming("Stop after so long.", show_default="at Ctrl-C", **_NUMBER)] = None,
     workers: Annotated[int, _scheme("Workers to spread over.", **_COUNT)] = 16,
     scheme: Annotated[
-        str, _scheme("How a row finds its worker: planned, d-choices, w-choices, …", **_NAME)
-    ] = "planned",
+        str | None,
+        _scheme(
+            "How a row finds its worker: planned, d-choices, w-choices, …",
+            show_default="planned; look-ahead on a stream",
+            **_NAME,
+        ),
+    ] = None,
     seed: Annotated[int, _scheme("Same seed, same result.", **_COUNT)] = 0,
     threshold: Annotated[
         float | None, _scheme("Share from which a key is hot.", show_default="1/(5·workers)", **_NUMBER)
@@ -103,7 +135,7 @@ def run(
         str | None, _result("parquet or csv.", show_default="by the ending, else parquet", **_NAME)
     ] = None,
     overwrite: Annotated[bool, _result("Replace what --out and --plan-out name.", "--overwrite")] = False,
-    as_json: Annotated[bool, _result("Print one JSON object.", "--json")] = False,
+    as_json: Annotated[bool, _result("Print one JSON object, of a stream one a batch.", "--json")] = False,
     master: Annotated[
         str | None,
         typer.Option(
@@ -118,31 +150,78 @@ def run(
 
     [b]keyspread run[/b]
     [b]keyspread run --source clicks.csv --key user --aggregate 'total=sum(amount)' --out totals.parquet[/b]
+    [b]keyspread run --live --source drift --checkpoint here[/b]
     """
     from keyspread import checks
     from keyspread.cli import engine, quiet, screen
     from keyspread.cli.given_stream import refuse_foreign
+    from keyspread.cli.kafka_options import check_kafka, is_kafka, spark_settings
     from keyspread.cli.outcome import show
+    from keyspread.cli.run_streaming import Asked, run_streaming
+    from keyspread.schemes import PLANNED
     from keyspread.spark import sinks
     from keyspread.spark.job import check_options, result_schema, run_job
     from keyspread.spark.masters import check_master
     from keyspread.spark.sources import check_partitions, file_source, find_files, made_source
+    from keyspread.spark.streaming_sources import topic_source
     from keyspread.streams import made_stream
     from keyspread.streams.named import DEFAULTS
 
     # Whatever can be refused without Spark is refused before it starts.
     law = _given(skew=skew, keys=keys, messages=messages, scale=scale, every=every)
     refuse_foreign(source, law | _given(format=format, key=key[0] if key else None))
+    options = _given(threshold=threshold, tolerance=tolerance, capacity=capacity, choices=choices)
+    options |= _given(half_life=half_life)
+    aggregates = _aggregates(aggregate or ())
+    if streaming or live:
+        bounded = {"messages": messages, "sample": sample, "plan-in": plan_in, "previous": previous}
+        bounded |= {"plan-out": plan_out, "strict": strict or None, "overwrite": overwrite or None}
+        _refuse(bounded, "is for a run without --streaming")
+        run_streaming(
+            Asked(
+                source=source,
+                law=law,
+                format=format,
+                key=tuple(key or ()),
+                brokers=brokers,
+                topic=topic,
+                schema=schema,
+                partitions=partitions,
+                workers=workers,
+                scheme=scheme,
+                seed=seed,
+                options=options,
+                aggregates=aggregates,
+                out=out,
+                out_format=out_format,
+                top=top,
+                rate=rate,
+                trigger=trigger,
+                batches=batches,
+                seconds=seconds,
+                checkpoint=checkpoint,
+                live=live,
+                as_json=as_json,
+                master=master,
+                jars=jars,
+                verbose=verbose,
+            )
+        )
+        return
+    endless = {"rate": rate, "trigger": trigger, "checkpoint": checkpoint, "batches": batches, "seconds": seconds}
+    _refuse(endless, "is for --streaming only")
+    check_kafka(source, brokers=brokers, topic=topic, schema=schema, format=format)
+    scheme = scheme or PLANNED
     made = made_stream(source, **law, seed=seed) if source.lower() in DEFAULTS else None
-    files = find_files(source, format) if made is None else None
+    files = find_files(source, format) if made is None and not is_kafka(source) else None
     if made is not None:
         checks.whole_number("messages", made.messages, maximum=2**62)
     check_partitions(partitions)
+    if partitions is not None and is_kafka(source):
+        raise InputError(f"--partitions is for files and made streams only, got {partitions} with kafka: leave it out")
     plan = _plan(plan_in, "--plan-in")
-    options = _given(threshold=threshold, tolerance=tolerance, capacity=capacity, choices=choices)
-    options |= _given(half_life=half_life, sample=sample, previous=_plan(previous, "--previous"))
+    options |= _given(sample=sample, previous=_plan(previous, "--previous"))
     check_options(scheme, workers, plan, options)
-    aggregates = _aggregates(aggregate or ())
     target = _target(out, out_format, overwrite, files)
     _check_plan_out(plan_out, scheme, overwrite)
     if master is not None:
@@ -152,11 +231,14 @@ def run(
     short = made is not None and made.messages <= _SHORT
     with quiet.held(not verbose) as held, screen.steps(held.console, 3 + counts + (target is not None)) as step:
         step("starting Spark")
-        with engine.spark(master, held, verbose, short) as spark, engine.told(verbose):
+        settings = spark_settings(source, jars)
+        with engine.spark(master, held, verbose, short, settings) as spark, engine.told(verbose):
             if made is not None:
                 found = made_source(spark, made, partitions)
             elif files is not None:
                 found = file_source(spark, files, key or (), partitions)
+            else:
+                found = topic_source(spark, str(brokers), str(topic), key or (), schema=schema, streaming=False)
             if target is not None:
                 sinks.check_remote(spark, target)
                 sinks.check_columns(result_schema(found, aggregates), target)
@@ -189,6 +271,11 @@ def run(
 
 def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse(options: dict[str, Any], reason: str) -> None:
+    for name, value in _given(**options).items():
+        raise InputError(f"--{name} {reason}{'' if value is True else f', got {value}'}: leave it out")
 
 
 def _plan(path: str | None, option: str) -> "Plan | None":

@@ -38,6 +38,11 @@ def note(message: str) -> None:
     print("keyspread: note:", " ".join(message.split()), file=sys.stderr)
 
 
+def many(number_of: int, thing: str) -> str:
+    """'1 row', '2,000 rows', '3 batches'."""
+    return f"{number_of:,} {thing}{'' if number_of == 1 else 'es' if thing.endswith('ch') else 's'}"
+
+
 def facts(rows: Sequence[tuple[str, str, str, str]]) -> Table:
     """Two columns of names and values, side by side."""
     table = Table.grid(padding=(0, 2))

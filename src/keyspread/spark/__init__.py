@@ -9,6 +9,8 @@ except ModuleNotFoundError as error:
         "keyspread.spark needs PySpark, which is not installed: pip install 'keyspread[spark,java]'"
     ) from error
 
+from keyspread.spark.json_lines import JsonLines
+from keyspread.spark.listen import BatchSeen, StreamWatch
 from keyspread.spark.merge import aggregate
 from keyspread.spark.planned import plan
 from keyspread.spark.route import spread
@@ -17,4 +19,17 @@ from keyspread.spark.stream_aggregate import stream_settings
 from keyspread.spark.totals import Totals
 from keyspread.spark.watch import Balance, Watch, balance
 
-__all__ = ["Balance", "Totals", "Watch", "aggregate", "balance", "plan", "session", "spread", "stream_settings"]
+__all__ = [
+    "Balance",
+    "BatchSeen",
+    "JsonLines",
+    "StreamWatch",
+    "Totals",
+    "Watch",
+    "aggregate",
+    "balance",
+    "plan",
+    "session",
+    "spread",
+    "stream_settings",
+]

@@ -150,7 +150,7 @@ def run_job(
     workers = checks.whole_number("workers", workers)
     top = checks.whole_number("top", top, minimum=0)
     name, threshold = check_options(scheme, workers, plan, options)
-    wanted = _wanted(source, aggregates)
+    wanted = wanted_aggregates(source, aggregates)
     columns = result_schema(source, wanted).names
     clock = _Clock(progress)
     with ExitStack() as kept:  # emptied here if something fails, else by `release`
@@ -207,10 +207,11 @@ def _keep(rows: DataFrame, kept: ExitStack) -> DataFrame:
 
 def result_schema(source: Source, aggregates: Mapping[str, str] | None = None) -> StructType:
     """Give the columns of the merged result. Runs nothing, so a misspelt column is told before anything is counted."""
-    return aggregate(source.rows, source.key, _wanted(source, aggregates), 1, "key").schema
+    return aggregate(source.rows, source.key, wanted_aggregates(source, aggregates), 1, "key").schema
 
 
-def _wanted(source: Source, aggregates: Mapping[str, str] | None) -> dict[str, str]:
+def wanted_aggregates(source: Source, aggregates: Mapping[str, str] | None) -> dict[str, str]:
+    """Give what was asked for, or a count; refuse two columns of one name in the result."""
     wanted = dict(aggregates or {_free("count", source.key): "count(*)"})
     taken = {one.lower() for one in source.key}
     for name in wanted:

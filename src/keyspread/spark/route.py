@@ -1,6 +1,5 @@
 """`spread`: rows in, rows out, each in the partition of its worker."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -8,8 +7,9 @@ from pyspark.sql import DataFrame
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.plans import Plan
-from keyspread.schemes import LOOK_AHEAD, PLANNED, find_scheme
+from keyspread.schemes import LOOK_AHEAD, PLANNED
 from keyspread.spark.keys import Key, free_name, key_columns, key_hash
+from keyspread.spark.listen import StreamWatch
 from keyspread.spark.look_ahead import look_ahead_worker
 from keyspread.spark.online import online_worker
 from keyspread.spark.planned import owner, with_planned_worker
@@ -27,7 +27,8 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
     `key` is one column or several, of any type that Spark can hash; a null key is a key. `scheme` is one of
     `keyspread.SCHEMES`, with the options of `keyspread.Sender`, or "planned", with those of `keyspread.spark.plan` or
     `plan=` a Plan made before, or "look-ahead", where each partition plans its own part of a batch. By default a
-    bounded DataFrame is planned and a stream looks ahead. `watch=` a `Watch` counts what passes.
+    bounded DataFrame is planned and a stream looks ahead. `watch=` a `Watch`, of a stream a `StreamWatch`, counts what
+    passes.
 
     In a stream every micro-batch is balanced. `checkpoint=` the folder that the query has as its checkpointLocation
     lets partitions remember: they leave small files under it from which the next batch plans, so that keys stay on
@@ -48,13 +49,18 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
             return df.repartitionById(workers, owner(key_hash(df, key_columns(df, key)), made))
         scheme, options = PLANNED, {"plan": made}
     routed, worker = with_worker(df, key, workers, scheme, **options)
-    if options.get("checkpoint") is not None:  # the number of workers is not in it: they may change
-        Remembered.check(options["checkpoint"], identity("spread", key_columns(df, key), scheme))
+    if options.get("checkpoint") is not None:  # workers and scheme may change
+        Remembered.check(options["checkpoint"], {"kind": "spread", "key": key_columns(df, key)})
     return routed.repartitionById(workers, worker).drop(worker)
 
 
 def with_worker(
-    df: DataFrame, key: Key, workers: int, scheme: str | None = None, watch: Watch | None = None, **options: Any
+    df: DataFrame,
+    key: Key,
+    workers: int,
+    scheme: str | None = None,
+    watch: Watch | StreamWatch | None = None,
+    **options: Any,
 ) -> tuple[DataFrame, str]:
     """Give the rows with their worker in a column at the end, not yet moved, and the name of that column."""
     workers = checks.whole_number("workers", workers)
@@ -66,18 +72,7 @@ def with_worker(
         routed = df.withColumn(worker, look_ahead_worker(key_hash(df, names), workers, **_checked(df, options)))
     else:
         routed = df.withColumn(worker, online_worker(key_hash(df, names), scheme, workers, **_checked(df, options)))
-    return routed if watch is None else watch.on(routed, names, workers, worker), worker
-
-
-def identity(kind: str, names: Sequence[str], scheme: str | None, **more: Any) -> dict[str, Any]:
-    """Say what a query over a stream does, for its checkpoint."""
-    name = str(scheme or LOOK_AHEAD).lower()
-    return {
-        "kind": kind,
-        "key": list(names),
-        "scheme": name if name in (LOOK_AHEAD, PLANNED) else find_scheme(name).name,
-        **more,
-    }
+    return routed if watch is None else watch.on(routed, names, workers, worker, options), worker
 
 
 def _checked(df: DataFrame, options: dict[str, Any]) -> dict[str, Any]:

@@ -34,17 +34,23 @@ def find_target(path: str, format: str | None = None, overwrite: bool = False) -
 
     A path with a scheme (s3a://…, hdfs://…) is left to Spark.
     """
-    if format is None:
-        format = "csv" if path.rstrip("/").lower().endswith(".csv") else "parquet"
-    if format.lower() not in FORMATS:
-        raise InputError(f"results are written as {' or '.join(FORMATS)}, got {format!r}")
+    format = result_format(path, format)
     if "://" in path and not path.startswith("file:///"):
-        return Target(path, format.lower(), overwrite, local=False)
+        return Target(path, format, overwrite, local=False)
     folder = os.path.abspath(path.removeprefix("file://") if path.startswith("file:///") else path)
     check_new(folder, overwrite)
     if os.path.exists(folder):
         _check_replaceable(folder)
-    return Target(folder, format.lower(), overwrite, local=True)
+    return Target(folder, format, overwrite, local=True)
+
+
+def result_format(path: str, format: str | None) -> str:
+    """Give the format asked for, or that of the path's ending."""
+    if format is None:
+        return "csv" if path.rstrip("/").lower().endswith(".csv") else "parquet"
+    if format.lower() not in FORMATS:
+        raise InputError(f"results are written as {' or '.join(FORMATS)}, got {format!r}")
+    return format.lower()
 
 
 def check_new(path: str, overwrite: bool) -> None:
@@ -100,12 +106,13 @@ def write(result: DataFrame, target: Target) -> None:
     """Write all rows, or leave everything as it was: a local folder appears at once, when it is complete."""
     if target.local:
         with _put_in_place(target.path) as beside:
-            _save(result, beside, target.format, "overwrite")
+            save(result, beside, target.format, "overwrite")
     else:
-        _save(result, target.path, target.format, "overwrite" if target.overwrite else "errorifexists")
+        save(result, target.path, target.format, "overwrite" if target.overwrite else "errorifexists")
 
 
-def _save(result: DataFrame, path: str, format: str, mode: str) -> None:
+def save(result: DataFrame, path: str, format: str, mode: str) -> None:
+    """Write into a folder, as Spark does it."""
     writer = result.write.mode(mode)
     if format == "csv":
         writer.option("header", True).csv(path)

@@ -7,6 +7,7 @@ the driver.
 import glob
 import math
 import os
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -33,8 +34,9 @@ _ENDINGS = {
 _PACKED = ("gz", "bz2", "zst", "lz4", "snappy", "deflate")
 _GZIP_MAGIC = b"\x1f\x8b"
 _NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"  # what `streams.read_stream` takes for a time
-_MALFORMED = "keyspread_malformed"
-_MALFORMED_FIELD = StructField(_MALFORMED, StringType())
+MALFORMED = "keyspread_malformed"
+"""The column with the text of a malformed line, null in all other rows."""
+_MALFORMED_FIELD = StructField(MALFORMED, StringType())
 _SHOWN = 60
 _SENDERS, _ROWS_A_SENDER = 8, 1 << 22  # of a Zipf stream: the same on every machine, so that loads are too
 
@@ -62,6 +64,8 @@ class Source:
     facts: dict[str, Any]
     keep: bool = False
     """Reading is dear or not repeatable, so a job that reads several times had better keep the rows."""
+    observed: str | None = None
+    """The name under which a stream's malformed lines are counted in the progress of its query."""
     _seen: Observation | None = field(default=None, repr=False)
     _lines: DataFrame | None = field(default=None, repr=False)
 
@@ -93,11 +97,8 @@ def made_source(spark: SparkSession, stream: Made, partitions: int | None = None
     check_partitions(partitions)
     if partitions is None:
         partitions = max(_SENDERS, math.ceil(stream.messages / _ROWS_A_SENDER))
-    positions = spark.range(0, stream.messages, 1, partitions)
-    # Not that it were so: but Spark evaluates what it holds for deterministic as often as it likes.
-    key = F.arrow_udf(_drawing(stream), "bigint").asNondeterministic()  # type: ignore[attr-defined]
     return Source(
-        rows=positions.withColumn("key", key(F.col("id"))),
+        rows=drawn(spark.range(0, stream.messages, 1, partitions), stream),
         key=("key",),
         title=stream.title,
         facts={"source": stream.kind, **stream.parameters(), "seed": stream.seed, "partitions": partitions},
@@ -120,6 +121,13 @@ def check_partitions(partitions: int | None) -> None:
     """Refuse what is no number of partitions, without Spark."""
     if partitions is not None:
         checks.whole_number("partitions", partitions)
+
+
+def drawn(positions: DataFrame, stream: Made) -> DataFrame:
+    """Add the key of the message at each position `id`."""
+    # Not that it were so: but Spark evaluates what it holds for deterministic as often as it likes.
+    key = F.arrow_udf(_drawing(stream), "bigint").asNondeterministic()  # type: ignore[attr-defined]
+    return positions.withColumn("key", key(F.col("id")))
 
 
 def _drawing(stream: Made) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
@@ -212,15 +220,22 @@ def _escaped(path: str) -> str:
     return "".join(f"\\{char}" if char in "*?[]{}\\" else char for char in path)
 
 
-def file_source(spark: SparkSession, files: Files, key: Sequence[str] = (), partitions: int | None = None) -> Source:
+def file_source(
+    spark: SparkSession,
+    files: Files,
+    key: Sequence[str] = (),
+    partitions: int | None = None,
+    streaming: bool = False,
+) -> Source:
     """Read files; a line that is not what their format says is left out and counted.
 
     Files of `time<TAB>key` have the columns time and key; the others need the names of their key columns. In CSV
     these are text as written, '007' included; the types of the other columns are inferred. With `partitions`, row i
-    goes to sender i mod partitions, as `keyspread.simulate` deals it.
+    goes to sender i mod partitions, as `keyspread.simulate` deals it. A `streaming` source takes the files that are
+    there, whose columns it has, and every file that is added to the folder or fits the pattern.
     """
     read = {"csv": _csv, "json": _json, "parquet": _parquet, "tsv": _time_and_key}[files.format]
-    source = read(spark, files, tuple(key))
+    source = read(spark, spark.readStream if streaming else spark.read, files, tuple(key))
     if partitions is None:
         return source
     partitions = checks.whole_number("partitions", partitions)
@@ -233,64 +248,69 @@ def file_source(spark: SparkSession, files: Files, key: Sequence[str] = (), part
     )
 
 
-def _parquet(spark: SparkSession, files: Files, key: tuple[str, ...]) -> Source:
-    rows = spark.read.parquet(files.address)
+# Each takes a reader of what is there or of a stream; a stream has the columns of what is there.
+
+
+def _parquet(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
+    rows = reader.schema(spark.read.parquet(files.address).schema).parquet(files.address)
     return Source(rows, _checked(rows, key, files), _title(files), _facts(files))
 
 
-def _csv(spark: SparkSession, files: Files, key: tuple[str, ...]) -> Source:
-    reader = spark.read.option("header", True).option("columnNameOfCorruptRecord", _MALFORMED)
+def _csv(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
     # Pruned to some columns, Spark would not see that a line has too many.
-    reader = reader.option("columnPruning", False)
-    inferred = reader.option("inferSchema", True).csv(files.address)
+    options: dict[str, Any] = {"header": True, "columnNameOfCorruptRecord": MALFORMED, "columnPruning": False}
+    inferred = spark.read.options(**options).option("inferSchema", True).csv(files.address)
     names = _checked(inferred, key, files)
     as_text = {name.lower() for name in names}
     schema = StructType(
         [_text(one) if one.name.lower() in as_text else one for one in [*inferred.schema.fields, _MALFORMED_FIELD]]
     )
     # Not enforced: files whose columns stand in another order are refused, not mixed up.
-    rows = reader.option("enforceSchema", False).schema(schema).csv(files.address)
-    return _whole(rows, names, files)
+    rows = reader.options(**options).option("enforceSchema", False).schema(schema).csv(files.address)
+    return without_malformed(rows, names, _title(files), _facts(files))
 
 
 def _text(field: StructField) -> StructField:
     return StructField(field.name, StringType(), field.nullable)
 
 
-def _json(spark: SparkSession, files: Files, key: tuple[str, ...]) -> Source:
-    reader = spark.read.option("columnNameOfCorruptRecord", _MALFORMED)
-    inferred = reader.json(files.address).drop(_MALFORMED)
+def _json(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
+    options = {"columnNameOfCorruptRecord": MALFORMED}
+    inferred = spark.read.options(**options).json(files.address).drop(MALFORMED)
     if not inferred.columns:
         raise InputError(f"{files.path}: no line of it is a JSON object: each line must be one")
     names = _checked(inferred, key, files)
     schema = StructType([*inferred.schema.fields, _MALFORMED_FIELD])
-    return _whole(reader.schema(schema).json(files.address), names, files)
+    rows = reader.options(**options).schema(schema).json(files.address)
+    return without_malformed(rows, names, _title(files), _facts(files))
 
 
-def _time_and_key(spark: SparkSession, files: Files, key: tuple[str, ...]) -> Source:
+def _time_and_key(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
     line, tab = F.col("value"), F.instr("value", "\t")
     # The operators of Spark that work on the bytes as they are: a key that is not UTF-8 is still a key.
     parts = (
-        spark.read.text(files.address)
+        reader.text(files.address)
         .where(line != "")
         .select(F.substring_index(line, "\t", 1).alias("time"), line.substr(tab + 1, F.length(line)).alias("key"), line)
     )
     message = F.col("time").rlike(_NUMBER) & (tab > 0) & (F.instr("key", "\t") == 0)
-    rows = parts.withColumn(_MALFORMED, F.when(~message, line)).select(
-        F.col("time").try_cast("double"), "key", _MALFORMED
+    rows = parts.withColumn(MALFORMED, F.when(~message, line)).select(
+        F.col("time").try_cast("double"), "key", MALFORMED
     )
-    return _whole(rows, _checked(rows.drop(_MALFORMED), key or ("key",), files), files)
+    names = _checked(rows.drop(MALFORMED), key or ("key",), files)
+    return without_malformed(rows, names, _title(files), _facts(files))
 
 
-def _whole(rows: DataFrame, key: tuple[str, ...], files: Files) -> Source:
+def without_malformed(rows: DataFrame, key: tuple[str, ...], title: str, facts: dict[str, Any]) -> Source:
     """Leave out the rows with text in the column of malformed lines, and count them as they pass."""
-    seen = Observation()
-    kept = rows.observe(seen, *_count_malformed()).where(F.col(_MALFORMED).isNull()).drop(_MALFORMED)
-    return Source(kept, key, _title(files), _facts(files), keep=True, _seen=seen, _lines=rows)
+    name, seen = f"keyspread_malformed_{uuid.uuid4().hex}", Observation()
+    counted = rows.observe(name if rows.isStreaming else seen, *_count_malformed())
+    kept = Source(counted.where(F.col(MALFORMED).isNull()).drop(MALFORMED), key, title, facts, keep=True)
+    return replace(kept, observed=name) if rows.isStreaming else replace(kept, _seen=seen, _lines=rows)
 
 
 def _count_malformed() -> list[Column]:
-    line = F.col(_MALFORMED)
+    line = F.col(MALFORMED)
     return [F.count(line).alias("malformed"), F.min(F.substring(line, 1, 4 * _SHOWN)).alias("first")]
 
 

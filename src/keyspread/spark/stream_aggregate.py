@@ -14,10 +14,11 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.schemes import LOOK_AHEAD
 from keyspread.spark.kept_state import Kept, KeptState, packer, unpacker
 from keyspread.spark.operate import OperatorParts
 from keyspread.spark.remembered import Remembered
-from keyspread.spark.route import identity, with_worker
+from keyspread.spark.route import with_worker
 from keyspread.spark.sql_parts import SqlParts
 from keyspread.spark.windows import WATERMARK, Windows
 
@@ -52,8 +53,14 @@ def aggregate_stream(
     workers = checks.whole_number("workers", workers)
     mode = _checked_mode(mode, windows)
     _check_settings(df.sparkSession, workers)
-    window = None if windows is None else [windows.window, windows.slide, windows.time]
-    own = identity("aggregate", names, scheme, aggregates=parts.identity, window=window, workers=workers)
+    own = {
+        "kind": "aggregate",
+        "key": list(names),
+        "aggregates": parts.identity,
+        "window": None if windows is None else [windows.window, windows.slide, windows.time],
+        "scheme": LOOK_AHEAD if scheme is None else str(scheme).lower(),
+        "workers": workers,
+    }
     if checkpoint is not None:
         options["checkpoint"] = checkpoint
         Remembered.check(checkpoint, own)

@@ -1,9 +1,10 @@
 """What a spread did: the load of every worker, imbalance, skew score, hottest keys.
 
-`Watch` sees the rows as they pass, in the same job (Spark's `observe`); `balance` counts a DataFrame that is there.
+`Watch` sees the rows as they pass, in the same job (Spark's `observe`); `balance` counts a DataFrame that is there;
+`StreamWatch` in listen.py sees the batches of a stream.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from keyspread import checks, metrics
 from keyspread.errors import InputError
 from keyspread.spark.keys import Key, column, key_columns
 
-_TRACKED = 10_000  # items in the sketch of the hottest keys: a count may be off by rows / 7,500
+TRACKED = 10_000  # items in the sketch of the hottest keys: a count may be off by rows / 7,500
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,18 @@ class Watch:
         self._observation = Observation()
         self._workers = 0
 
-    def on(self, routed: DataFrame, names: Sequence[str], workers: int, worker: str) -> DataFrame:
+    def on(
+        self, routed: DataFrame, names: Sequence[str], workers: int, worker: str, options: Mapping[str, Any]
+    ) -> DataFrame:
         """Give the same rows, seen by this watch when they pass."""
         if self._workers:
             raise InputError("this Watch has been on a spread already; make another one")
+        if routed.isStreaming:
+            raise InputError("a Watch is for a bounded DataFrame, got a stream; use a StreamWatch")
         self._workers = workers
-        # A sketch that has room for every worker counts exactly, and at once for all of them.
-        seen = [F.expr(f"approx_top_k({worker}, {workers}, {max(_TRACKED, 2 * workers)})").alias("loads")]
+        seen = [worker_loads(worker, workers)]
         if self._hottest:
-            seen.append(_top(_text(routed, names), self._hottest).alias("hottest"))
+            seen.append(_top(key_text(routed, names), self._hottest).alias("hottest"))
         return routed.observe(self._observation, *seen)
 
     @property
@@ -107,9 +111,9 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
     together: list[Column] = [F.collect_list(F.struct("worker", "rows")).alias("loads")]
     own = [F.spark_partition_id().alias("worker")]
     if key is not None:
-        own.append(_text(spread, key_columns(spread, key)).alias("key"))
-        seen.append(F.expr(f"approx_top_k_accumulate(key, {_TRACKED})").alias("sketch"))
-        combined = f"approx_top_k_combine(sketch, {_TRACKED})"
+        own.append(key_text(spread, key_columns(spread, key)).alias("key"))
+        seen.append(F.expr(f"approx_top_k_accumulate(key, {TRACKED})").alias("sketch"))
+        combined = f"approx_top_k_combine(sketch, {TRACKED})"
         together.append(F.expr(f"approx_top_k_estimate({combined}, {hottest})").alias("hottest"))
     found = spread.select(*own).groupBy("worker").agg(*seen).agg(*together).collect()[0]
     loads = np.zeros(workers, np.int64)
@@ -122,14 +126,19 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
     return Balance(loads, _pairs(found["hottest"]) if key is not None else ())
 
 
-def _text(df: DataFrame, names: Sequence[str]) -> Column:
+def worker_loads(worker: str, workers: int) -> Column:
+    """Count the rows of every worker: a sketch that has room for all of them is exact, and counts them at once."""
+    return F.expr(f"approx_top_k({worker}, {workers}, {max(TRACKED, 2 * workers)})").alias("loads")
+
+
+def key_text(df: DataFrame, names: Sequence[str]) -> Column:
     """Give the key as text: a single column as such, several as JSON."""
     columns = [column(df, name) for name in names]
     return columns[0].cast("string") if len(columns) == 1 else F.to_json(F.struct(*columns))
 
 
 def _top(text: Column, hottest: int) -> Column:
-    return F.call_function("approx_top_k", text, F.lit(hottest), F.lit(max(_TRACKED, hottest)))
+    return F.call_function("approx_top_k", text, F.lit(hottest), F.lit(max(TRACKED, hottest)))
 
 
 def _pairs(found: Any) -> tuple[tuple[str | None, int], ...]:

@@ -49,16 +49,22 @@ class DriftingRanks:
 
     def key_of(self, phase: int) -> npt.NDArray[np.int32]:
         """Give the key of each rank (entry 0 is unused) in the phase-th stretch of `every` messages."""
-        if phase < self._phase:
-            self._phase, self._key_of = 0, _as_ranked(self.keys)
+        # One after the other, as each may be told to change with a rank that has changed already; undone, backwards.
         while self._phase < phase:
             self._phase += 1
-            changes = np.random.default_rng([_DRIFT, self._seed, self._phase])
-            hot = 1 + np.flatnonzero(changes.random(self._hottest) < self._redrawn)
-            # One after the other, as each may be told to change with a rank that has changed already.
-            for rank, other in zip(hot.tolist(), changes.integers(1, self.keys + 1, hot.size).tolist(), strict=True):
+            for rank, other in self._changes(self._phase):
                 self._key_of[[rank, other]] = self._key_of[[other, rank]]
+        while self._phase > phase:
+            for rank, other in reversed(self._changes(self._phase)):
+                self._key_of[[rank, other]] = self._key_of[[other, rank]]
+            self._phase -= 1
         return self._key_of
+
+    def _changes(self, phase: int) -> list[tuple[int, int]]:
+        """Give the pairs of ranks that exchange their keys when a phase begins."""
+        changes = np.random.default_rng([_DRIFT, self._seed, phase])
+        hot = 1 + np.flatnonzero(changes.random(self._hottest) < self._redrawn)
+        return list(zip(hot.tolist(), changes.integers(1, self.keys + 1, hot.size).tolist(), strict=True))
 
 
 def _as_ranked(keys: int) -> npt.NDArray[np.int32]:

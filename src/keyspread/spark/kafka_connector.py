@@ -1,0 +1,47 @@
+"""Spark's Kafka connector: its Maven coordinate, and the settings of a session that has it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pyspark
+
+from keyspread.errors import InputError
+
+_MODULE = "spark-sql-kafka-0-10_2.13"  # Spark 4 is built for no other Scala
+
+
+def connector(version: str | None = None) -> str:
+    """Give the Maven coordinate of the Kafka connector that belongs to the installed Spark, or to another version.
+
+    >>> connector("4.2.0")
+    'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
+    """
+    # PyPI's 4.1.0.dev1 is Maven's 4.1.0-preview1.
+    return f"org.apache.spark:{_MODULE}:{re.sub(r'[.]dev(?=[0-9]+$)', '-preview', version or pyspark.__version__)}"
+
+
+def with_kafka(config: Mapping[str, Any] | None = None, version: str | None = None) -> dict[str, Any]:
+    """Give the settings of a session with the connector added, for `session(**with_kafka({...}))`.
+
+    It must be there when Spark starts. Spark fetches it once from Maven's registry and keeps it. Settings that name a
+    Kafka connector already, in `spark.jars` or `spark.jars.packages`, are left as they are, and so are those of a
+    Spark Connect server (`sc://`), which brings its own.
+
+    >>> with_kafka({"master": "local[2]"}, version="4.2.0")["spark.jars.packages"]
+    'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
+    """
+    settings = dict(config or {})
+    packages = str(settings.get("spark.jars.packages") or "")
+    remote = str(settings.get("remote") or settings.get("spark.remote") or "")
+    if "spark-sql-kafka" in f"{packages},{settings.get('spark.jars') or ''}" or remote.startswith("sc://"):
+        return settings
+    return settings | {"spark.jars.packages": ",".join(filter(None, [packages, connector(version)]))}
+
+
+def no_connector() -> InputError:
+    """Say what to do about a session without it."""
+    return InputError(
+        "this Spark was started without its Kafka connector: start it with session(**with_kafka({...})), or with "
+        f"spark.jars.packages={connector()}"
+    )
