@@ -22,7 +22,7 @@ from keyspread import InputError
 from keyspread.folding import added, fold_table
 from keyspread.operators import Operator
 from keyspread.spark import Totals, aggregate, stream_settings
-from keyspread.spark.kept_state import Kept, KeptState, StateError, from_blob, to_blob
+from keyspread.spark.kept_state import Kept, StateError, from_blob, processor, to_blob
 from keyspread.spark.tags import tags_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -275,7 +275,7 @@ def test_the_state_knows_whose_it_is(monkeypatch):
         monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: partition))
         own = {"aggregates": {"n": aggregate}, "workers": workers}
         fold = partial(fold_table, keys=2, folds=[(1, added)])
-        state = KeptState(Kept(fold, own, workers, windowed=False, mode="update"))
+        state = processor(Kept(fold, own, workers, windowed=False, mode="update"))
         state.init(handle)
         blob = to_blob(pa.table({"hash": [1, 2], "key": ["a", "b"], "n": [1, 5]}), own)
         (row,) = state.handleInputRows((tags_of(workers)[0],), iter([Row(blob=blob)]), None)

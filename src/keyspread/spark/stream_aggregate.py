@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.schemes import LOOK_AHEAD
-from keyspread.spark.kept_state import Kept, KeptState, packer, unpacker
+from keyspread.spark.kept_state import Kept, packer, processor, unpacker
 from keyspread.spark.operate import OperatorParts
 from keyspread.spark.remembered import Remembered
 from keyspread.spark.route import with_worker
@@ -74,7 +74,7 @@ def aggregate_stream(
     kept = Kept(parts.fold, own, workers, windows is not None, mode)
     blobs = rows.mapInArrow(packer(kept, parts.make), _blob_schema(moved, windows))
     state = blobs.groupBy("tag").transformWithState(
-        KeptState(kept), "blob binary", mode.capitalize(), "None" if windows is None else "EventTime"
+        processor(kept), "blob binary", mode.capitalize(), "None" if windows is None else "EventTime"
     )
     return parts.unpacked(state, unpacker(parts.finish))
 
