@@ -211,12 +211,14 @@ class Sender:
         if self.scheme == "shuffle":
             return self.next_in_turn()
         two = candidates(key, self.seed, 2, self.workers)
+        if self.scheme == "per-key":
+            if self.is_hot(key) and key in self.lists:
+                return least_loaded(self.loads, self.lists[key], start)
+            return two[1] if self.loads[two[0]] - self.loads[two[1]] > 2 else two[0]
         if self.scheme == "partial-key" or not self.is_hot(key):
             return least_loaded(self.loads, two, start)
         if self.scheme == "round-robin":
             return self.next_in_turn()
-        if self.scheme == "per-key":
-            return least_loaded(self.loads, self.lists.get(key, two), start)
         if self.scheme == "w-choices" or self.choices >= self.workers:
             return least_loaded(self.loads, range(self.workers), start)
         return least_loaded(self.loads, candidates(key, self.seed, self.choices, self.workers), start)

@@ -13,11 +13,11 @@ from keyspread.kernels.compiled import entry, part
 from keyspread.kernels.machine import trailing_zeros
 from keyspread.kernels.mixing import candidate
 from keyspread.kernels.routing import _least_of_few as least_of_few
-from keyspread.kernels.routing import _least_of_two as least_of_two
 from keyspread.kernels.summary import find
 
 _ONE, _NONE = np.uint64(1), np.uint64(0)
 COVERED, FIRST = 0, 1  # row 0: who is on any list; from row 1 on, the lists, hottest key first
+_LEAD = 2  # messages that a cold key's first worker may be ahead of its second
 _PATIENCE = 4  # draws a worker, after which a list takes everyone: the last few are hardly ever drawn
 
 
@@ -34,7 +34,7 @@ def _write(candidates: Any, row: Any, key: Any, size: Any, missing: Any, identit
     least = loads[candidate(key, identity.keys, 0, workers)]
     drawn = _PATIENCE * workers
     while length < workers and (length < size or added < missing or number >= drawn):
-        worker = candidate(key, identity.keys, number, workers) if number < drawn else np.int64(number - drawn)
+        worker: Any = candidate(key, identity.keys, number, workers) if number < drawn else np.int64(number - drawn)
         number += 1
         word, bit = worker >> 6, _ONE << np.uint64(worker & 63)
         if rows[row, word] & bit:
@@ -101,6 +101,18 @@ def find_owners(candidates: Any, summary: Any) -> None:
             candidates.row_of[counter] = row
 
 
+@part
+def _first_or_second(loads: Any, key: Any, identity: Any) -> Any:
+    """Return the first worker of a cold key, or the second where the first is too far ahead.
+
+    Most messages of a cold key then meet the same worker, and most cold keys have one replica: the hot keys fill
+    what that leaves uneven.
+    """
+    first = candidate(key, identity.keys, 0, loads.size)
+    second = candidate(key, identity.keys, 1, loads.size)
+    return second if loads[first] - loads[second] > _LEAD else first
+
+
 @entry
 def route_head_to_own_row(keys: Any, out: Any, messages: Any, identity: Any, balance: Any, candidates: Any) -> None:
     """Route a hot key to the least loaded of its list, any other, or one without a list, to that of two."""
@@ -112,7 +124,7 @@ def route_head_to_own_row(keys: Any, out: Any, messages: Any, identity: Any, bal
             worker = least_loaded(balance, candidates.rows, row, candidates.least[row], start)
             candidates.least[row] = balance.loads[worker]
         else:
-            worker = least_of_two(balance.loads, keys[i], identity, start)
+            worker = _first_or_second(balance.loads, keys[i], identity)
         add(balance, worker)
         start = start + 1 if start + 1 < workers else 0
         out[i] = worker
@@ -124,8 +136,10 @@ def route_head_to_own_few(keys: Any, out: Any, messages: Any, identity: Any, loa
     start = (identity.turn + messages) % loads.size
     for i in range(keys.size):
         row = candidates.row_of[out[i]] if out[i] >= 0 else np.int32(-1)
-        listed = row >= 0 and candidates.owner[row] == keys[i]
-        worker = least_of_few(loads, keys[i], identity, start, candidates.draws[row] if listed else 2)
+        if row >= 0 and candidates.owner[row] == keys[i]:
+            worker = least_of_few(loads, keys[i], identity, start, candidates.draws[row])
+        else:
+            worker = _first_or_second(loads, keys[i], identity)
         loads[worker] += 1
         start = start + 1 if start + 1 < loads.size else 0
         out[i] = worker

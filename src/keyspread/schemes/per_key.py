@@ -33,7 +33,10 @@ _FEW = 6  # workers: if no list is longer, looking at each worker is quicker tha
 
 
 class PerKey(HeadAndTail):
-    """A hot key with share p has about 1.25·p·n distinct workers, a cold one two; the least loaded gets the message."""
+    """A hot key with share p has about 1.25·p·n distinct workers, of which the least loaded gets the message.
+
+    A cold key has two: the first, and the second for when the first is ahead.
+    """
 
     name, alias = "per-key", "pk"
     sizes_each_key = True
@@ -50,7 +53,8 @@ class PerKey(HeadAndTail):
 
     def review(self, state: State) -> None:
         """Size the lists of all hot keys anew. Together they reach as many workers as the head needs."""
-        assert state.heavy_hitters is not None and state.candidates is not None
+        assert state.heavy_hitters is not None
+        assert state.candidates is not None
         workers, total = state.settings.workers, max(1, state.heavy_hitters.total)
         counters, keys, counts = _hottest_first(state)
         # The share that a key has for sure, up to chance: what was sent to one worker too many cannot be taken back.
@@ -65,7 +69,8 @@ class PerKey(HeadAndTail):
 
     def faded(self, state: State) -> None:
         """Find the lists again."""
-        assert state.heavy_hitters is not None and state.candidates is not None
+        assert state.heavy_hitters is not None
+        assert state.candidates is not None
         find_owners(state.candidates, state.heavy_hitters._summary)
 
     def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
@@ -113,7 +118,8 @@ def _sizes(shares: Shares, workers: int, forgotten: float = 0.0) -> Workers:
     caution = _CAUTION * forgotten
     # 0.08 * 100 * 1.25 is 10, not 10.000000000000002
     wanted = np.ceil(_SLACK * (1 + caution) * shares * workers + caution - 1e-9) + 1
-    return np.minimum(wanted, workers).astype(np.int32)
+    sizes: Workers = np.minimum(wanted, workers).astype(np.int32)
+    return sizes
 
 
 def _lengthened(state: State, counters: Counters, keys: Keys, sizes: Workers) -> Workers:
@@ -137,7 +143,7 @@ def _lengthened(state: State, counters: Counters, keys: Keys, sizes: Workers) ->
 def _workers_to_reach(head: float, workers: int) -> int:
     """Give the fewest workers that hold the head and the tail's keys with both candidates among them.
 
-    A part c of all workers does so if head + c²·tail <= c, that is from c = head / tail on. Beyond it the tail fills the
-    rest. A tail of less than a half cannot, and the head must reach everyone.
+    A part c of all workers does so if head + c²·tail <= c, that is from c = head / tail on. Beyond it the tail fills
+    the rest. A tail of less than a half cannot, and the head must reach everyone.
     """
     return min(workers, math.ceil(head / max(1 - head, 1e-9) * workers - 1e-9))

@@ -51,10 +51,10 @@ class Scheme(ABC):
         """Say how many workers each key of a head, hottest first, may use."""
         return np.full(head.size, self.choices(settings, head), np.int32)
 
-    def review(self, state: State) -> None:
+    def review(self, state: State) -> None:  # noqa: B027 - most schemes have nothing to do
         """Size the workers of every hot key anew, where keys differ."""
 
-    def faded(self, state: State) -> None:
+    def faded(self, state: State) -> None:  # noqa: B027
         """Take note that counters may have moved."""
 
     @abstractmethod
