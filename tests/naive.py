@@ -196,7 +196,7 @@ class Sender:
 
     def look_back(self) -> None:
         """At the end of an epoch old counts lose weight, by as much as the hot keys have changed; loads do not."""
-        epoch = math.ceil(1 / self.threshold)
+        epoch = max(1024, math.ceil(1 / self.threshold))
         if self.messages == 0 or self.messages % epoch or self.scheme in ("key", "shuffle", "partial-key"):
             return
         halvings = 0 if self.mark is None else halvings_for(self.counts, self.mark)
@@ -237,8 +237,7 @@ class Sender:
     def review(self) -> None:
         """Margin and choices change only here: after 64 messages, then after a sixteenth of what was counted."""
         total = self.counts.total
-        wait = max(64, total // 16)
-        self.review_at = self.messages + (wait if self.mark is None else min(wait, math.ceil(1 / self.threshold)))
+        self.review_at = self.messages + max(64, total // 16)
         self.margin = 2 + math.sqrt(self.threshold * total)
         if self.scheme == "per-key":
             self.size_lists()

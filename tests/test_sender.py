@@ -61,15 +61,15 @@ def test_equal_to_the_rules_with_fading(scheme, workers):
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("exact", [True, False])
 def test_equal_to_the_rules_with_fading_by_change(scheme, workers, exact):
-    """The hot keys change four times, which ends an epoch (5 messages a worker) with much that is new."""
+    """The hot keys change twice, and then an epoch (1,024 messages) ends with much that is new."""
     capacity = 10 * workers
     counts = naive.ExactCounts() if exact else SpaceSaving(capacity)
     sender, oracle = senders(scheme, workers, counts, half_life="auto", seed=6, capacity=capacity)
     keys = (capacity if exact else 40 * workers) - 4
-    hot_changes = zipf(1.5, max(1, keys), 4000, seed=workers) % max(1, keys) + np.arange(4000) // 800
+    hot_changes = zipf(1.5, max(1, keys), 7000, seed=workers) % max(1, keys) + np.arange(7000) // 2500
     check_equal(sender, oracle, hot_changes)
     if workers > 3 and sender.heavy_hitters is not None:
-        assert sender.heavy_hitters.total < 2000  # it did forget
+        assert sender.heavy_hitters.total < 4000  # it did forget
 
 
 @pytest.mark.parametrize("choices", [1, 2, 5, 40, 299, 300, 5000])

@@ -10,18 +10,21 @@ that is what makes a window even.
 
 import math
 
-import numpy as np
-
 from keyspread.heavy_hitters import Mark, SpaceSaving
+from keyspread.kernels import summary as kernels
 from keyspread.settings import Settings
 
 _SURE, _AT_LEAST = 4, 8  # standard deviations, and messages: chance alone hardly ever brings both in an epoch
 _WEIGHT = 0.25
+_SHORTEST = 1024
 
 
 def epoch(settings: Settings) -> int:
-    """Give the messages after which a sender looks back: a key at the threshold is then expected once."""
-    return math.ceil(1 / settings.threshold)
+    """Give the messages after which a sender looks back: a key at the threshold is then expected once at least.
+
+    With few workers that would be so often that looking costs more than routing.
+    """
+    return max(_SHORTEST, math.ceil(1 / settings.threshold))
 
 
 def halvings(hitters: SpaceSaving, mark: Mark) -> int:
@@ -40,10 +43,7 @@ def halvings(hitters: SpaceSaving, mark: Mark) -> int:
     now = hitters.total - mark.total
     if mark.total == 0 or now == 0:
         return 0
-    past, recent = hitters.since(mark)
-    foretold = past * (now / mark.total)
-    surplus = recent - foretold
-    change = surplus[surplus > _SURE * np.sqrt(foretold) + _AT_LEAST].sum() / now
+    change = kernels.unforetold(hitters._summary, mark.counts, now / mark.total, _SURE, _AT_LEAST) / now
     if change == 0:
         return 0
     # 1000 messages, at most 50: 1000 500 250 125 62 31, five halvings

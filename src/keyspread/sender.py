@@ -107,7 +107,6 @@ class Sender:
             self._fade_by_change()
         else:
             self._fade_all()
-        self._scheme.faded(self._state)
 
     def _fade_all(self) -> None:
         state = self._state
@@ -117,6 +116,7 @@ class Sender:
         if state.heavy_hitters is not None and state.candidates is not None:
             state.heavy_hitters.fade()
             state.candidates.least[:] >>= 1
+            self._scheme.faded(state)
 
     def _fade_by_change(self) -> None:
         hitters = self._state.heavy_hitters
@@ -125,6 +125,7 @@ class Sender:
             halvings = forgetting.halvings(hitters, self._mark)
             if halvings:
                 hitters.fade_until(self._mark, halvings)
+                self._scheme.faded(self._state)
                 self._review_at = self._state.messages
         self._mark = hitters.mark()
 
@@ -133,10 +134,7 @@ class Sender:
         state = self._state
         assert state.heavy_hitters is not None
         total = state.heavy_hitters.total
-        wait = max(64, total // 16)
-        if self._mark is not None:  # hot keys are expected to change: look at them once an epoch at least
-            wait = min(wait, self._fade_every())
-        self._review_at = state.messages + wait
+        self._review_at = state.messages + max(64, total // 16)
         state.margin = warm_up.margin(state.settings.threshold * total)
         if self._scheme.sizes_each_key:
             self._scheme.review(state)
