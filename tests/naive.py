@@ -196,7 +196,7 @@ class Sender:
 
     def look_back(self) -> None:
         """At the end of an epoch old counts lose weight, by as much as the hot keys have changed; loads do not."""
-        epoch = max(1024, math.ceil(1 / self.threshold))
+        epoch = max(512, math.ceil(1 / self.threshold))
         if self.messages == 0 or self.messages % epoch or self.scheme in ("key", "shuffle", "partial-key"):
             return
         halvings = 0 if self.mark is None else halvings_for(self.counts, self.mark)

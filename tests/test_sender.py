@@ -61,7 +61,7 @@ def test_equal_to_the_rules_with_fading(scheme, workers):
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("exact", [True, False])
 def test_equal_to_the_rules_with_fading_by_change(scheme, workers, exact):
-    """The hot keys change twice, and then an epoch (1,024 messages) ends with much that is new."""
+    """The hot keys change twice, and then an epoch (512 messages) ends with much that is new."""
     capacity = 10 * workers
     counts = naive.ExactCounts() if exact else SpaceSaving(capacity)
     sender, oracle = senders(scheme, workers, counts, half_life="auto", seed=6, capacity=capacity)

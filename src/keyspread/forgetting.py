@@ -16,7 +16,7 @@ from keyspread.settings import Settings
 
 _SURE, _AT_LEAST = 4, 8  # standard deviations, and messages: chance alone hardly ever brings both in an epoch
 _WEIGHT = 0.25
-_SHORTEST = 1024
+_SHORTEST = 512
 
 
 def epoch(settings: Settings) -> int:
