@@ -7,6 +7,7 @@ nothing else is: no trick, no cache, no array where a list will do.
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -37,6 +38,12 @@ def candidate(key: int, seed: int, number: int, workers: int) -> int:
 
 def candidates(key: int, seed: int, choices: int, workers: int) -> list[int]:
     return [candidate(key, seed, number, workers) for number in range(choices)]
+
+
+def first_distinct(key: int, seed: int, length: int, workers: int) -> list[int]:
+    """The first workers of a key in the order they are drawn, without repetition; everyone if that takes 4n draws."""
+    drawn = list(dict.fromkeys(candidates(key, seed, 4 * workers - 1, workers)))
+    return drawn[:length] if length <= len(drawn) else list(range(workers))
 
 
 def least_loaded(loads: Sequence[int], among: Iterable[int], start: int) -> int:
@@ -73,7 +80,32 @@ def find_choices(head: Sequence[float], workers: int, tolerance: float = 1e-4) -
     return min(choices, workers)
 
 
+def halvings_for(counts: object, mark: object) -> int:
+    """How often to halve what was counted until `mark`: as often as what came after it is not what it foretold."""
+    recent_total = counts.total - mark.total
+    if not mark.total:
+        return 0
+    new = 0.0
+    for past, recent in zip(*counts.since(mark), strict=True):
+        foretold = past * (recent_total / mark.total)
+        if recent - foretold > 4 * math.sqrt(foretold) + 8:
+            new += recent - foretold
+    if not new:
+        return 0
+    change = new / recent_total
+    most = max(1.0, 0.25 * recent_total * (1 - change) / change)
+    halvings = 0
+    while mark.total / 2**halvings > most:
+        halvings += 1
+    return halvings
+
+
 # One sender.
+
+
+class Mark(NamedTuple):
+    total: int
+    counts: Counter[int]
 
 
 class ExactCounts:
@@ -92,6 +124,21 @@ class ExactCounts:
 
     def counts(self) -> list[int]:
         return sorted(self._counts.values(), reverse=True)
+
+    def top(self, k: int) -> list[tuple[int, int, int]]:
+        return [(key, count, count) for key, count in self._counts.most_common(k)]
+
+    def mark(self) -> "Mark":
+        return Mark(self.total, Counter(self._counts))
+
+    def since(self, mark: "Mark") -> tuple[list[int], list[int]]:
+        past = [mark.counts[key] for key in self._counts]
+        return past, [count - mark.counts[key] for key, count in self._counts.items()]
+
+    def fade_until(self, mark: "Mark", halvings: int) -> None:
+        self.total = (mark.total >> halvings) + self.total - mark.total
+        left = {key: count - mark.counts[key] + (mark.counts[key] >> halvings) for key, count in self._counts.items()}
+        self._counts = Counter({key: count for key, count in left.items() if count})
 
     def fade(self) -> None:
         self.total = (self.total + 1) // 2
@@ -117,7 +164,7 @@ class Sender:
         threshold: float | None = None,
         tolerance: float = 1e-4,
         choices: int | None = None,
-        half_life: int | None = None,
+        half_life: int | str | None = None,
     ) -> None:
         self.scheme, self.workers, self.seed, self.tolerance = scheme, workers, seed, tolerance
         self.threshold = 1 / (5 * workers) if threshold is None else threshold
@@ -128,13 +175,17 @@ class Sender:
         self.margin = 0.0
         self.review_at = 0
         self.shares: list[float] = []
+        self.lists: dict[int, list[int]] = {}
+        self.mark: object = None
         self.choices = self.choices_for([])
 
     def route(self, hashes: Iterable[int]) -> list[int]:
         return [self.route_one(int(h)) for h in hashes]
 
     def route_one(self, key: int) -> int:
-        if self.half_life and self.messages and self.messages % self.half_life == 0:
+        if self.half_life == "auto":
+            self.look_back()
+        elif self.half_life and self.messages and self.messages % self.half_life == 0:
             self.loads = [load // 2 for load in self.loads]
             self.counts.fade()
         start = (self.turn_of_ties + self.messages) % self.workers
@@ -143,12 +194,27 @@ class Sender:
         self.messages += 1
         return worker
 
+    def look_back(self) -> None:
+        """At the end of an epoch old counts lose weight, by as much as the hot keys have changed; loads do not."""
+        epoch = max(512, math.ceil(1 / self.threshold))
+        if self.messages == 0 or self.messages % epoch or self.scheme in ("key", "shuffle", "partial-key"):
+            return
+        halvings = 0 if self.mark is None else halvings_for(self.counts, self.mark)
+        if halvings:
+            self.counts.fade_until(self.mark, halvings)
+            self.review_at = self.messages
+        self.mark = self.counts.mark()
+
     def worker_for(self, key: int, start: int) -> int:
         if self.scheme == "key":
             return candidate(key, self.seed, 0, self.workers)
         if self.scheme == "shuffle":
             return self.next_in_turn()
         two = candidates(key, self.seed, 2, self.workers)
+        if self.scheme == "per-key":
+            if self.is_hot(key) and key in self.lists:
+                return least_loaded(self.loads, self.lists[key], start)
+            return two[1] if self.loads[two[0]] - self.loads[two[1]] > 2 else two[0]
         if self.scheme == "partial-key" or not self.is_hot(key):
             return least_loaded(self.loads, two, start)
         if self.scheme == "round-robin":
@@ -173,6 +239,9 @@ class Sender:
         total = self.counts.total
         self.review_at = self.messages + max(64, total // 16)
         self.margin = 2 + math.sqrt(self.threshold * total)
+        if self.scheme == "per-key":
+            self.size_lists()
+            return
         shares = [count / total for count in self.counts.counts() if count >= self.threshold * total + self.margin]
         longer = max(len(shares), len(self.shares))
         now, before = shares + [0.0] * (longer - len(shares)), list(self.shares) + [0.0] * (longer - len(self.shares))
@@ -180,12 +249,48 @@ class Sender:
             self.shares = shares
             self.choices = self.choices_for(shares)
 
+    def size_lists(self) -> None:
+        """Every hot key's own list of workers: as long as its share needs, longer where the loads ask for it."""
+        n, total = self.workers, max(1, self.counts.total)
+        least_count = self.threshold * self.counts.total + self.margin
+        hot = [(key, count) for key, _, count in self.counts.top(10**9) if count >= least_count]
+        hot.sort(key=lambda item: (-item[1], item[0] & MASK))
+        forgotten = 1 - total / max(total, self.messages)
+        mean = sum(self.loads) / n
+        too_much = mean + self.tolerance * sum(self.loads) + 0.75 * math.sqrt(mean)
+        head, lengths, one_is_longer = 0.0, {}, False
+        for key, count in hot:
+            share = (count - math.sqrt(count)) / total
+            wanted = 1.25 * (1 + 5 * forgotten) * share * n + 5 * forgotten
+            length = min(n, math.ceil(wanted - 1e-9) + 1)
+            had = self.lists.get(key, [])
+            if length <= len(had) <= 2 * length:
+                length = len(had)
+            if length == len(had) and min(self.loads[w] for w in had) > too_much and not one_is_longer:
+                length = min(n, length + max(1, length // 8))
+                one_is_longer = True
+            if length > min(2, n):
+                lengths[key] = length
+                head += share
+        needed = max(min(n, math.ceil(head / max(1 - head, 1e-9) * n - 1e-9)), math.ceil(forgotten * n))
+        self.lists = {key: first_distinct(key, self.seed, length, n) for key, length in lengths.items()}
+        if lengths:  # whom nobody else has, the hottest takes in
+            hottest = next(iter(lengths))
+            others = {worker for key, workers in self.lists.items() if key != hottest for worker in workers}
+            length = lengths[hottest]
+            while len(others | set(self.lists[hottest])) < needed and length < n:
+                length += 1
+                self.lists[hottest] = first_distinct(hottest, self.seed, length, n)
+        self.choices = max([len(workers) for workers in self.lists.values()], default=min(2, n))
+
     def choices_for(self, shares: Sequence[float]) -> int:
         if self.scheme == "greedy":
             return min(self.given_choices, self.workers)
         if self.scheme == "d-choices":
             return find_choices(shares, self.workers, self.tolerance)
-        return {"key": 1, "partial-key": min(2, self.workers)}.get(self.scheme, self.workers)
+        return {"key": 1, "partial-key": min(2, self.workers), "per-key": min(2, self.workers)}.get(
+            self.scheme, self.workers
+        )
 
 
 # Metrics.

@@ -58,14 +58,14 @@ def test_json_has_the_names_and_values_of_simulate(run):
     assert (code, err) == (0, "")
     assert out.count("\n") == 1
     given = json.loads(out)
-    expected = keyspread.simulate(zipf(1.4, 1000, 10_000, 3), "d-choices", 8, sources=2, seed=3, windows=10)
+    expected = keyspread.simulate(zipf(1.4, 1000, 10_000, 3), "per-key", 8, sources=2, seed=3, windows=10)
     for name in ("imbalance", "mean_imbalance", "windowed_imbalance", "replicas", "head_replicas", "threshold"):
         assert given[name] == getattr(expected, name), name
     for name in ("loads", "head_load", "tail_load", "imbalance_over_time"):
         assert given[name] == getattr(expected, name).tolist(), name
     assert given["choices"] == list(expected.choices)
     assert len(given["choices"]) == 2
-    parameters = {"stream": "zipf", "skew": 1.4, "law_keys": 1000, "scheme": "d-choices", "workers": 8}
+    parameters = {"stream": "zipf", "skew": 1.4, "law_keys": 1000, "scheme": "per-key", "workers": 8}
     parameters |= {"sources": 2, "seed": 3, "windows": 10, "messages": 10_000, "malformed": 0}
     assert {name: given[name] for name in parameters} == parameters
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keyspread import InputError, simulate
-from keyspread.comparison import ALL, Compared, advice, best, compare, frontier
+from keyspread.comparison import ALL, USUAL, Compared, advice, best, compare, frontier
 from keyspread.encoded import Encoded
 from keyspread.streams import zipf
 
@@ -20,7 +20,8 @@ def test_the_numbers_are_those_of_simulate():
     found = compare(Encoded.of(stream), 8, sources=3, seed=2, windows=5, threshold=0.05)
     assert [compared.scheme for compared in found] == list(ALL)
     for compared in found:
-        done = simulate(stream, compared.scheme, 8, sources=3, seed=2, windows=5, threshold=0.05)
+        usual = USUAL.get(compared.scheme, {})
+        done = simulate(stream, compared.scheme, 8, sources=3, seed=2, windows=5, threshold=0.05, **usual)
         assert (compared.imbalance, compared.windowed_imbalance) == (done.imbalance, done.windowed_imbalance)
         assert (compared.replicas, compared.head_replicas) == (done.replicas, done.head_replicas)
         assert compared.replicas_per_key == done.replicas / done.keys
@@ -52,6 +53,9 @@ def test_advice():
         "Take planned: the busiest worker has 1.00 × its even share, with key grouping it would have 4.0 ×; it costs "
         "1.10 replicas a key. Where messages must be dealt one by one, w-choices: 1.01 × and 2.00."
     )
+    told = advice([*hot, one("fish", 0.0005, 150)], 10)
+    assert told.startswith("Take planned:")  # ours, and said so where a peer is better
+    assert told.endswith("w-choices: 1.01 × and 2.00. Better than w-choices in both: fish, by the rule of others.")
     assert advice(hot, 1) == "One worker has it all: nothing to balance."
 
 

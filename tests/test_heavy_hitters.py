@@ -303,3 +303,22 @@ def test_fades_in_quick_succession_on_a_long_stream():
 def test_memory_does_not_grow_with_the_number_of_keys():
     small, large = summary_of(np.arange(1000), 100), summary_of(np.arange(1_000_000), 100)
     assert len(pickle.dumps(large)) == pytest.approx(len(pickle.dumps(small)), rel=0.05)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 12), max_size=200),
+    st.lists(st.integers(5, 20), max_size=200),
+    st.integers(1, 25),
+    st.integers(0, 5),
+)
+def test_bounds_hold_when_the_past_fades_and_the_rest_stays(past, recent, capacity, halvings):
+    summary = SpaceSaving(capacity)
+    summary.offer_many(np.array(past, np.int64))
+    mark = summary.mark()
+    summary.offer_many(np.array(recent, np.int64))
+    summary.fade_until(mark, halvings)
+    assert summary.total == (len(past) >> halvings) + len(recent)
+    for key in range(21):
+        lower, upper = summary.bounds(key)
+        assert lower <= (past.count(key) >> halvings) + recent.count(key) <= upper

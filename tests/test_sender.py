@@ -57,13 +57,28 @@ def test_equal_to_the_rules_with_fading(scheme, workers):
     check_equal(sender, oracle, hot_changes)
 
 
+@pytest.mark.parametrize("workers", [1, 3, 20, 100])
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("exact", [True, False])
+def test_equal_to_the_rules_with_fading_by_change(scheme, workers, exact):
+    """The hot keys change twice, and then an epoch (512 messages) ends with much that is new."""
+    capacity = 10 * workers
+    counts = naive.ExactCounts() if exact else SpaceSaving(capacity)
+    sender, oracle = senders(scheme, workers, counts, half_life="auto", seed=6, capacity=capacity)
+    keys = (capacity if exact else 40 * workers) - 4
+    hot_changes = zipf(1.5, max(1, keys), 7000, seed=workers) % max(1, keys) + np.arange(7000) // 2500
+    check_equal(sender, oracle, hot_changes)
+    if workers > 3 and sender.heavy_hitters is not None:
+        assert sender.heavy_hitters.total < 4000  # it did forget
+
+
 @pytest.mark.parametrize("choices", [1, 2, 5, 40, 299, 300, 5000])
 def test_equal_to_the_rules_for_any_given_number_of_choices(choices):
     sender, oracle = senders("greedy", 300, naive.ExactCounts(), choices=choices, threshold=0.01, capacity=1000)
     check_equal(sender, oracle, zipf(1.5, 1000, 3000, seed=choices))
 
 
-@pytest.mark.parametrize("scheme", ["w-choices", "d-choices"])
+@pytest.mark.parametrize("scheme", ["w-choices", "d-choices", "per-key"])
 @pytest.mark.parametrize("workers", [5, 100, 300])
 def test_equal_to_the_rules_for_streams_that_change_the_number_of_choices(scheme, workers):
     """Even, then one key with half of all messages, then even again: d goes up and down, rows are forgotten."""
@@ -85,7 +100,7 @@ def seen_choices(stream, workers):
     return seen
 
 
-@pytest.mark.parametrize("scheme", ["w-choices", "d-choices", "greedy"])
+@pytest.mark.parametrize("scheme", ["w-choices", "d-choices", "per-key", "greedy"])
 @pytest.mark.parametrize("workers", [2, 9, 100, 300])
 @pytest.mark.parametrize("half_life", [None, 900])
 def test_equal_to_the_rules_when_loads_leave_the_window_of_levels(scheme, workers, half_life, monkeypatch):
@@ -111,7 +126,7 @@ def test_equal_to_the_rules_when_more_keys_have_been_hot_than_there_are_rows_for
     st.lists(st.one_of(st.integers(0, 2), st.integers(-(2**63), 2**63 - 1)), max_size=400),
     st.integers(0, 2**63),
     st.integers(0, 2**62),
-    st.sampled_from([None, 1, 64, 65, 100]),
+    st.sampled_from([None, 1, 64, 65, 100, "auto"]),
     st.floats(0, 0.1),
 )
 def test_equal_to_the_rules_for_any_stream(scheme, workers, stream, seed, source, half_life, tolerance):
@@ -130,8 +145,8 @@ def test_defaults_are_a_fifth_of_a_worker_and_twice_the_counters_that_it_takes()
     assert (settings.source, settings.seed, settings.fixed_choices, settings.half_life) == (0, 0, None, None)
 
 
-def test_a_derived_half_life_is_a_number_of_messages():
-    assert Sender("d-choices", 100, half_life="auto").settings.half_life == 2500
+def test_a_half_life_is_a_whole_number_of_messages_or_left_to_the_sender():
+    assert Sender("d-choices", 100, half_life="auto").settings.half_life == "auto"
     assert Sender("w-choices", 10, half_life=1000.0).settings.half_life == 1000
 
 

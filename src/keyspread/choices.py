@@ -98,6 +98,7 @@ def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: A
     rule = find_scheme(scheme)
     settings = Settings.of(rule, workers, **options)
     head = (counts >= hot_from(settings.threshold, total)) & rule.tracks_head
-    choices = rule.choices(settings, np.sort(counts[head] / total)[::-1] if total else counts[:0])
-    tail_choices = min(2, workers) if rule.tracks_head else choices
-    return float(np.minimum(counts[head], choices).sum() + np.minimum(counts[~head], tail_choices).sum())
+    hottest_first = np.sort(counts[head])[::-1]
+    choices = rule.choices_of_each(settings, hottest_first / max(total, 1e-300))
+    tail_choices = min(2, workers) if rule.tracks_head else rule.choices(settings, counts[:0])
+    return float(np.minimum(hottest_first, choices).sum() + np.minimum(counts[~head], tail_choices).sum())

@@ -1,4 +1,4 @@
-"""All schemes side by side on one stream: what each leaves uneven, what it costs, and which to take."""
+"""All schemes and peers side by side on one stream: what each leaves uneven, what it costs, and which to take."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from keyspread.encoded import Encoded
+from keyspread.peers import PEERS
 from keyspread.schemes import LOOK_AHEAD, PLANNED, SCHEMES
 from keyspread.simulation import simulate
 
-ALL = (*(name for name in SCHEMES if name != "greedy"), LOOK_AHEAD, PLANNED)
-"""Every scheme that needs no further number."""
+ALL = (*(name for name in SCHEMES if name != "greedy"), LOOK_AHEAD, PLANNED, *PEERS)
+"""Every scheme that needs no further number, and the peers."""
+
+USUAL: dict[str, dict[str, Any]] = {"per-key": {"half_life": "auto"}}
+"""Options that a scheme has here unless others are given: ours as we recommend it, the paper's as in the paper."""
 
 EVEN_ENOUGH = 0.1
 """A busiest worker with at most this part more than its even share is not worth any effort."""
@@ -57,11 +61,10 @@ def compare(
     """
     found = []
     for done, scheme in enumerate(schemes, start=1):
-        simulate(
-            _beginning(stream), scheme, workers, sources=sources, seed=seed, **options
-        )  # compiled before the clock
+        told = USUAL.get(scheme, {}) | options
+        simulate(_beginning(stream), scheme, workers, sources=sources, seed=seed, **told)  # compiled before the clock
         begin = time.perf_counter()
-        result = simulate(stream, scheme, workers, sources=sources, seed=seed, windows=windows, **options)
+        result = simulate(stream, scheme, workers, sources=sources, seed=seed, windows=windows, **told)
         seconds = time.perf_counter() - begin
         found.append(
             Compared(
@@ -85,7 +88,8 @@ def _beginning(stream: Encoded) -> Encoded:
 
 
 def best(compared: Sequence[Compared]) -> Compared:
-    """Give the scheme with the fewest replicas of those that are even enough, else the most even one."""
+    """Give our scheme with the fewest replicas of those that are even enough, else the most even one."""
+    compared = [one for one in compared if one.scheme not in PEERS] or compared
     even = [one for one in compared if one.busiest <= 1 + EVEN_ENOUGH]
     if even:
         return min(even, key=lambda one: (one.replicas, one.windowed_imbalance))
@@ -94,17 +98,14 @@ def best(compared: Sequence[Compared]) -> Compared:
 
 def frontier(compared: Sequence[Compared]) -> list[Compared]:
     """Give those that no other beats in both windowed imbalance and replicas, the most even first."""
-    kept = [
-        one
-        for one in compared
-        if not any(
-            other.windowed_imbalance <= one.windowed_imbalance
-            and other.replicas <= one.replicas
-            and (other.windowed_imbalance, other.replicas) != (one.windowed_imbalance, one.replicas)
-            for other in compared
-        )
-    ]
+    kept = [one for one in compared if not any(_beats(other, one) for other in compared)]
     return sorted(kept, key=lambda one: (one.windowed_imbalance, one.replicas))
+
+
+def _beats(one: Compared, other: Compared) -> bool:
+    """Whether `one` is no worse in both measures, and better in one."""
+    measures, others = (one.windowed_imbalance, one.replicas), (other.windowed_imbalance, other.replicas)
+    return measures != others and all(mine <= theirs for mine, theirs in zip(measures, others, strict=True))
 
 
 def advice(compared: Sequence[Compared], workers: int) -> str:
@@ -129,4 +130,8 @@ def advice(compared: Sequence[Compared], workers: int) -> str:
             f" Where messages must be dealt one by one, {other.scheme}: {other.busiest:.2f} × and "
             f"{other.replicas_per_key:.2f}."
         )
+        chosen = other
+    better = [one.scheme for one in compared if one.scheme in PEERS and _beats(one, chosen)]
+    if better:
+        told += f" Better than {chosen.scheme} in both: {', '.join(better)}, by the rule of others."
     return told

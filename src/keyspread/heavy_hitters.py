@@ -1,6 +1,6 @@
 """The heavy hitters of a stream in fixed memory. The counting itself is in `kernels/summary.py`."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,13 @@ from keyspread.metrics import hot_from
 
 HeavyHitter = tuple[int, int, int]  # (hash, lower, upper)
 MOST_COUNTERS = 1 << 26
+
+
+class Mark(NamedTuple):
+    """A moment in the life of a summary: what its counters showed then."""
+
+    counts: npt.NDArray[np.int64]
+    total: int
 
 
 class SpaceSaving:
@@ -154,6 +161,52 @@ class SpaceSaving:
         if left.size > into.capacity:
             left = np.sort(left[np.lexsort((keys[left], -counts[left]))[: into.capacity]])
         into._refill(keys[left], counts[left], (counts - lower)[left], -(-self.total // shares))
+
+    def mark(self) -> Mark:
+        """Remember this moment, to tell later what came before it and what after."""
+        counts = np.zeros(self.capacity, np.int64)
+        counts[: len(self)] = self._summary.counts[: len(self)]
+        return Mark(counts, self.total)
+
+    def since(self, mark: Mark) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Give, for every counter in use, the part of its count from before `mark` and what is surely after it.
+
+        >>> summary = SpaceSaving(10)
+        >>> summary.offer(7, 5)
+        >>> mark = summary.mark()
+        >>> summary.offer(7, 2)
+        >>> [part.tolist() for part in summary.since(mark)]
+        [[5], [2]]
+        """
+        used = len(self)
+        counts, errors, before = self._summary.counts[:used], self._summary.errors[:used], mark.counts[:used]
+        # A counter that went to another key has the count that it took over as error, which is no less than it was
+        # then; and a key without a counter had the least count then at most.
+        past = np.where(errors < before, before, mark.counts.min())
+        return past, counts - np.maximum(before, errors)
+
+    def fade_until(self, mark: Mark, halvings: int) -> None:
+        """Halve what was counted until `mark`, so many times, and keep what came after it whole.
+
+        The bounds then hold for counts halved and rounded in the same way.
+
+        >>> summary = SpaceSaving(10)
+        >>> summary.offer(7, 100)
+        >>> mark = summary.mark()
+        >>> summary.offer(8, 10)
+        >>> summary.fade_until(mark, 2)
+        >>> summary.bounds(7), summary.bounds(8), summary.total
+        ((25, 25), (10, 10), 35)
+        """
+        used = len(self)
+        past, recent = self.since(mark)
+        counts = self._summary.counts[:used] - past + (past >> halvings)
+        lower = self._summary.counts[:used] - self._summary.errors[:used]
+        lower = recent + ((lower - recent) >> halvings)
+        left = counts > 0
+        keys = self._summary.keys[:used][left]
+        total = (mark.total >> halvings) + self.total - mark.total
+        self._refill(keys, counts[left], (counts - lower)[left], total)
 
     def _refill(
         self,

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keyspread import checks, warm_up
-from keyspread.heavy_hitters import HeavyHitter, SpaceSaving
+from keyspread import checks, forgetting, warm_up
+from keyspread.heavy_hitters import HeavyHitter, Mark, SpaceSaving
 from keyspread.kernels.balance import new_balance, regroup
 from keyspread.kernels.routing import Identity, forget, new_candidates
 from keyspread.schemes import Scheme, State, find_scheme
@@ -22,7 +22,8 @@ class Sender:
     `scheme` is one of `SCHEMES`. Parameters that a scheme does not use are accepted. `threshold` is the share from
     which a key is hot (default 1/(5n)), `tolerance` the imbalance that D-Choices allows itself (the paper's
     epsilon), `capacity` the number of counters (default 2/threshold), `choices` the fixed d of `greedy`,
-    `half_life` a number of messages after which counts and loads are halved (None: never; "auto": derived).
+    `half_life` a number of messages after which counts and loads are halved (None: never; "auto": old counts lose
+    weight when the hot keys change, and only then).
 
     >>> from keyspread import hash_keys
     >>> sender = Sender("d-choices", workers=4, source=3, seed=7)
@@ -59,7 +60,8 @@ class Sender:
         )
         self._state = new_state(self._scheme, settings)
         self._review_at = 0
-        self._fade_at = settings.half_life or 0
+        self._fade_at = self._fade_every()
+        self._mark: Mark | None = None  # where the epoch began, with half_life="auto"
         self._shares = _NO_SHARES  # the head for which `choices` was computed
 
     def route(self, hashes: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
@@ -92,16 +94,40 @@ class Sender:
         if self._scheme.tracks_head and self._state.messages >= self._review_at:
             self._review()
 
+    def _fade_every(self) -> int:
+        """Give the messages from one fading to the next, 0 if there is none."""
+        settings = self._state.settings
+        if settings.half_life == "auto":
+            return forgetting.epoch(settings) if self._scheme.tracks_head else 0
+        return int(settings.half_life or 0)
+
     def _fade(self) -> None:
+        self._fade_at += self._fade_every()
+        if self._state.settings.half_life == "auto":
+            self._fade_by_change()
+        else:
+            self._fade_all()
+
+    def _fade_all(self) -> None:
         state = self._state
-        assert state.settings.half_life is not None
-        self._fade_at += state.settings.half_life
         state.balance.loads[:] >>= 1
         regroup(state.balance)
         state.levels_are_current = True
         if state.heavy_hitters is not None and state.candidates is not None:
             state.heavy_hitters.fade()
             state.candidates.least[:] >>= 1
+            self._scheme.faded(state)
+
+    def _fade_by_change(self) -> None:
+        hitters = self._state.heavy_hitters
+        assert hitters is not None
+        if self._mark is not None:
+            halvings = forgetting.halvings(hitters, self._mark)
+            if halvings:
+                hitters.fade_until(self._mark, halvings)
+                self._scheme.faded(self._state)
+                self._review_at = self._state.messages
+        self._mark = hitters.mark()
 
     def _review(self) -> None:
         """Look at the head again: its shares have moved by a sixteenth at most since the last time, but for a fade."""
@@ -110,6 +136,9 @@ class Sender:
         total = state.heavy_hitters.total
         self._review_at = state.messages + max(64, total // 16)
         state.margin = warm_up.margin(state.settings.threshold * total)
+        if self._scheme.sizes_each_key:
+            self._scheme.review(state)
+            return
         counts = state.heavy_hitters.counts()
         shares = counts[counts >= state.settings.threshold * total + state.margin] / max(1, total)
         if _distance(shares, self._shares) < 1 / 256:
@@ -137,7 +166,7 @@ class Sender:
 
     @property
     def loads(self) -> npt.NDArray[np.int64]:
-        """Messages sent to each worker (faded, with a half-life), as a copy."""
+        """Messages sent to each worker (faded, with a half-life in messages), as a copy."""
         return self._state.balance.loads.copy()
 
     @property
@@ -147,7 +176,7 @@ class Sender:
 
     @property
     def choices(self) -> int:
-        """How many workers a hot key may use now (where there is no head: any key)."""
+        """How many workers a hot key may use now (where there is no head: any key; where keys differ: the most)."""
         return self._state.choices
 
     def memory(self) -> dict[str, int]:

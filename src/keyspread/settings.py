@@ -28,7 +28,8 @@ class Settings:
     tolerance: float
     capacity: int
     fixed_choices: int | None
-    half_life: int | None
+    half_life: int | str | None
+    """Messages; "auto": by the change seen; None: nothing is forgotten."""
 
     @classmethod
     def of(
@@ -63,7 +64,7 @@ class Settings:
             tolerance=checks.not_negative("tolerance", tolerance),
             capacity=_capacity(capacity, threshold) if scheme.tracks_head else 0,
             fixed_choices=None if choices is None else checks.whole_number("choices", choices),
-            half_life=_half_life(half_life, threshold),
+            half_life=_half_life(half_life),
         )
 
 
@@ -88,12 +89,9 @@ def _capacity(capacity: int | None, threshold: float) -> int:
     return capacity
 
 
-def _half_life(half_life: float | str | None, threshold: float) -> int | None:
-    if half_life is None:
-        return None
-    if half_life == "auto":
-        # Short enough to follow drift, long enough that a key at the threshold is still seen five times in it.
-        return math.ceil(5 / threshold)
+def _half_life(half_life: float | str | None) -> int | str | None:
+    if half_life is None or half_life == "auto":
+        return half_life
     if isinstance(half_life, str):
         raise InputError(f"half_life must be a number of messages, 'auto' or None, got {half_life!r}")
     if isinstance(half_life, float) and half_life.is_integer():

@@ -4,7 +4,7 @@ A stretch of messages is routed, tallied and forgotten: beside the stream itself
 worker.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from keyspread.errors import InputError
 from keyspread.kernels.balance import words_for
 from keyspread.kernels.tally import count_bits, tally
 from keyspread.look_ahead import Memory, check_options, common_plan, deal
+from keyspread.peers import Peer, find_peer
 from keyspread.planning import plan
 from keyspread.plans import Plan
 from keyspread.schemes import LOOK_AHEAD, PLANNED, find_scheme
@@ -86,10 +87,11 @@ def simulate(
 ) -> Simulation:
     """Deal a stream to `sources` senders in turn and give the exact loads, imbalances and replicas that result.
 
-    `scheme` is one of `SCHEMES`, with the options of `Sender`, or "planned", which plans every window from itself
-    (options: threshold, buckets), or "look-ahead", which takes a window for a batch of which each source sees its own
-    part before it deals it. `progress` is called with the number of messages routed so far. A stream that is
-    simulated often is best given as `keyspread.streams.Encoded`, which saves finding its keys each time.
+    `scheme` is one of `SCHEMES`, with the options of `Sender`; or one of `keyspread.peers.PEERS`; or "planned", which
+    plans every window from itself (options: threshold, buckets); or "look-ahead", which takes a window for a batch of
+    which each source sees its own part before it deals it. `progress` is called with the number of messages routed so
+    far. A stream that is simulated often is best given as `keyspread.streams.Encoded`, which saves finding its keys
+    each time.
 
     >>> stream = np.random.default_rng(1).zipf(2.0, 10_000)
     >>> result = simulate(stream, "w-choices", workers=10)
@@ -102,11 +104,13 @@ def simulate(
     windows = checks.whole_number("windows", windows)
     seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63)
     ends = metrics.window_ends(stream.messages, windows)
-    router: _Senders | _Planner | _LookingAhead
+    router: _Dealt | _Planner | _LookingAhead
     if isinstance(scheme, str) and scheme.lower() == PLANNED:
         router = _Planner(workers, sources, **options)
     elif isinstance(scheme, str) and scheme.lower() == LOOK_AHEAD:
         router = _LookingAhead(workers, sources, options)
+    elif peer := find_peer(scheme):
+        router = _Peers(peer, workers, sources, seed, options, stream)
     else:
         router = _Senders(scheme, workers, sources, seed, options)
     is_head = stream.counts >= metrics.hot_from(router.threshold, stream.messages)
@@ -153,14 +157,12 @@ def simulate(
     )
 
 
-class _Senders:
+class _Dealt:
     """Message i goes to sender i mod s. Senders know nothing of each other, so each can take its part in one go."""
 
-    def __init__(self, scheme: str, workers: int, sources: int, seed: int, options: dict[str, Any]) -> None:
-        self.name = find_scheme(scheme).name
-        Settings.of(find_scheme(scheme), workers, seed=seed, **options)  # one clear line for a wrong option
-        self._senders = [Sender(self.name, workers, source=source, seed=seed, **options) for source in range(sources)]
-        self.threshold = self._senders[0].settings.threshold
+    name: str
+    threshold: float
+    _senders: Sequence[Sender | Peer]
 
     def stretches(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Cut a window into what is routed at once."""
@@ -191,6 +193,30 @@ class _Senders:
         scale = np.maximum(shares, 1 / loads.size)
         own = [sender.loads / sender.loads.sum() for sender in self._senders if sender.loads.sum()]
         return max((float((np.abs(view - shares) / scale).max()) for view in own), default=0.0)
+
+
+class _Senders(_Dealt):
+    """Senders of ours."""
+
+    def __init__(self, scheme: str, workers: int, sources: int, seed: int, options: dict[str, Any]) -> None:
+        self.name = find_scheme(scheme).name
+        Settings.of(find_scheme(scheme), workers, seed=seed, **options)  # one clear line for a wrong option
+        senders = [Sender(self.name, workers, source=source, seed=seed, **options) for source in range(sources)]
+        self._senders, self.threshold = senders, senders[0].settings.threshold
+
+
+class _Peers(_Dealt):
+    """Senders by somebody else's rule; where a user names the hot keys, we name those of the whole stream."""
+
+    def __init__(
+        self, peer: type[Peer], workers: int, sources: int, seed: int, options: dict[str, Any], stream: Encoded
+    ) -> None:
+        self.name = peer.name
+        self.threshold = peer(workers, **options).threshold
+        if peer.is_told_hot_keys and "hot" not in options:
+            hot = stream.hashes[stream.counts >= metrics.hot_from(self.threshold, stream.messages)]
+            options = options | {"hot": hot}
+        self._senders = [peer(workers, source=source, seed=seed, **options) for source in range(sources)]
 
 
 class _Planner:

@@ -18,8 +18,10 @@ import numpy.typing as npt
 import xxhash
 
 from keyspread.errors import SnapshotError
+from keyspread.heavy_hitters import Mark
 from keyspread.kernels import summary as kernels
 from keyspread.kernels.balance import regroup
+from keyspread.schemes.per_key import lists_of, take_lists
 from keyspread.settings import Settings
 
 if TYPE_CHECKING:
@@ -44,6 +46,10 @@ def write(sender: "Sender") -> bytes:
         arrays |= {"scalars": counters.scalars}
         if counters.scalars[kernels.QUEUED]:  # which of several least counters goes first depends on the queue
             arrays |= {"following": counters.following, "ring": counters.ring}
+    if sender._mark is not None:
+        arrays |= {"mark": sender._mark.counts}
+    if sender._scheme.sizes_each_key:
+        arrays |= lists_of(state)
     header = {
         "version": _VERSION,
         "scheme": sender.scheme,
@@ -54,6 +60,7 @@ def write(sender: "Sender") -> bytes:
         "margin": state.margin,
         "review_at": sender._review_at,
         "fade_at": sender._fade_at,
+        "mark_total": None if sender._mark is None else sender._mark.total,
         "arrays": {name: [array.dtype.str, array.size] for name, array in arrays.items()},
     }
     text = json.dumps(header).encode()
@@ -78,6 +85,7 @@ def read(data: bytes) -> "Sender":
     state.choices, state.margin = header["choices"], header["margin"]
     sender._review_at, sender._fade_at = header["review_at"], header["fade_at"]
     sender._shares = arrays["shares"]
+    sender._mark = Mark(arrays["mark"], header["mark_total"]) if "mark" in arrays else None
     state.balance.loads[:] = arrays["loads"]
     regroup(state.balance)
     if state.heavy_hitters is not None:
@@ -87,6 +95,8 @@ def read(data: bytes) -> "Sender":
         if "ring" in arrays:
             counters.following[:] = arrays["following"]
             counters.ring[:] = arrays["ring"]
+    if sender._scheme.sizes_each_key:
+        take_lists(state, arrays)
     return sender
 
 

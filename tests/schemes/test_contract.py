@@ -18,6 +18,7 @@ ALIASES = {
     "round-robin": "rr",
     "w-choices": "wc",
     "d-choices": "dc",
+    "per-key": "pk",
 }
 CHOICES = 4  # what greedy is given; the others accept it and do not look at it
 

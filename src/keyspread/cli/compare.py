@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keyspread.cli.options import count, number
+from keyspread.cli.options import count, count_or_auto, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,13 @@ def compare(
         float | None, typer.Option(help="Share from which a key is hot.", show_default="1/(5·workers)", **_NUMBER)
     ] = None,
     half_life: Annotated[
-        int | None, typer.Option(help="Messages after which a count weighs half.", show_default="no fading", **_COUNT)
+        str | None,
+        typer.Option(
+            parser=count_or_auto,
+            help="Messages after which a count weighs half, or auto.",
+            show_default="auto for per-key, no fading for others",
+            metavar="COUNT|auto",
+        ),
     ] = None,
     skew: Annotated[float | None, typer.Option(help="Exponent of zipf or drift.", **_NUMBER)] = None,
     keys: Annotated[int | None, typer.Option(help="Keys of zipf or drift.", **_COUNT)] = None,

@@ -48,8 +48,8 @@ def simulate(
     workers: Annotated[int, typer.Option(parser=count, help="Workers to spread over.", metavar="COUNT")] = 50,
     scheme: Annotated[
         str,
-        typer.Option(help="How a message finds its worker: d-choices, w-choices, partial-key, …", metavar="NAME"),
-    ] = "d-choices",
+        typer.Option(help="How a message finds its worker: per-key, d-choices, w-choices, …", metavar="NAME"),
+    ] = "per-key",
     sources: Annotated[int, typer.Option(parser=count, help="Senders that share the stream.", metavar="COUNT")] = 5,
     seed: Annotated[int, typer.Option(parser=count, help="Same seed, same result.", metavar="COUNT")] = 0,
     windows: Annotated[int, typer.Option(parser=count, help="Windows of equal message count.", metavar="COUNT")] = 50,
@@ -64,7 +64,7 @@ def simulate(
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(parser=number, help="Imbalance that d-choices may leave.", show_default="1e-4", metavar="NUMBER"),
+        typer.Option(parser=number, help="Imbalance that may be left.", show_default="1e-4", metavar="NUMBER"),
     ] = None,
     capacity: Annotated[
         int | None,

@@ -32,6 +32,7 @@ class Candidates(NamedTuple):
     owner: npt.NDArray[np.uint64]  # the key a row belongs to
     row_of: npt.NDArray[np.int32]  # counter -> row; valid if the row's owner is the counter's key
     used: npt.NDArray[np.int64]
+    draws: npt.NDArray[np.int32]  # F_0 … F_draws-1 make up the row, where rows differ in length
 
 
 _ROW_BYTES = 1 << 24
@@ -51,6 +52,7 @@ def new_candidates(workers: int, capacity: int, most_rows: int) -> Candidates:
         np.zeros(count, np.uint64),
         np.full(capacity, -1, np.int32),
         np.ones(1, np.int64),
+        np.zeros(count, np.int32),
     )
 
 

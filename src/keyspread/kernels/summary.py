@@ -9,6 +9,7 @@ to the ring when `level` reaches `end`. The ring has at least as many levels as 
 the least counter must grow by one a level, so dealing costs O(1) a message too.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,3 +209,23 @@ def refill(summary: Any, keys: Any, counts: Any, errors: Any) -> None:
         summary.counts[counter] = counts[counter]
         summary.errors[counter] = errors[counter]
         _link(summary, np.int32(counter), keys[counter])
+
+
+@entry
+def unforetold(summary: Any, before: Any, ratio: Any, deviations: Any, messages: Any) -> Any:
+    """Return how many messages came since `before` (counts, one a counter) that were not to be expected by then.
+
+    A count c was to grow by c * ratio. Only growth beyond that by so many deviations and messages is no chance.
+    """
+    least = before[0]
+    for counter in range(before.size):
+        least = min(least, before[counter])
+    found = 0.0
+    for counter in range(summary.scalars[SIZE]):
+        count, error = summary.counts[counter], summary.errors[counter]
+        past = before[counter] if error < before[counter] else least
+        expected = past * ratio
+        surplus = count - max(before[counter], error) - expected
+        if surplus > messages and surplus > messages + deviations * math.sqrt(expected):
+            found += surplus
+    return found

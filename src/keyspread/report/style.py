@@ -21,6 +21,7 @@ LABELS = {
     "round-robin": "RR",
     "w-choices": "W-C",
     "d-choices": "D-C",
+    "per-key": "per-key",
     "greedy": "Min-d",
     "look-ahead": "look-ahead",
     "planned": "planned",
@@ -35,6 +36,10 @@ _LOOK: dict[str, tuple[str, str, Any]] = {
     "greedy": ("#E69F00", "P", "--"),
     "look-ahead": ("#8C564B", "p", "-"),
     "planned": ("#7A5195", "*", "-"),
+    "per-key": ("#A50026", "h", "-"),
+    "fish": ("#7F7F7F", "<", ":"),
+    "hot-key-fanout": ("#7F7F7F", ">", ":"),
+    "salting": ("#7F7F7F", "d", ":"),
 }
 SERIES: list[tuple[str, str, Any]] = [
     ("#0072B2", "o", "-"),

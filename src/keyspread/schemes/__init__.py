@@ -5,6 +5,7 @@ from keyspread.schemes.d_choices import DChoices
 from keyspread.schemes.greedy import Greedy
 from keyspread.schemes.key import KeyGrouping
 from keyspread.schemes.partial_key import PartialKeyGrouping
+from keyspread.schemes.per_key import PerKey
 from keyspread.schemes.round_robin import RoundRobin
 from keyspread.schemes.scheme import Scheme, State
 from keyspread.schemes.shuffle import ShuffleGrouping
@@ -17,12 +18,13 @@ _ALL: tuple[Scheme, ...] = (
     RoundRobin(),
     WChoices(),
     DChoices(),
+    PerKey(),
     Greedy(),
 )
 _BY_NAME = {name: scheme for scheme in _ALL for name in (scheme.name, scheme.alias)}
 
 SCHEMES: tuple[str, ...] = tuple(scheme.name for scheme in _ALL)
-"""Canonical names of what a Sender can do online. Aliases (kg sg pkg rr wc dc) are accepted too, in any case."""
+"""Canonical names of what a Sender can do online. Aliases (kg sg pkg rr wc dc pk) are accepted too, in any case."""
 
 # Not online: they look at messages before they deal them, so a Sender cannot do it.
 PLANNED = "planned"  # at the whole batch (planning.py)

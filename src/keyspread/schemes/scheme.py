@@ -41,10 +41,21 @@ class Scheme(ABC):
     alias: ClassVar[str]
     tracks_head: ClassVar[bool] = False
     needs_choices: ClassVar[bool] = False
+    sizes_each_key: ClassVar[bool] = False  # hot keys differ in how many workers they may use
 
     @abstractmethod
     def choices(self, settings: Settings, head: Shares) -> int:
         """Say how many workers a hot key (or, without a head, any key) may use, for a head with these shares."""
+
+    def choices_of_each(self, settings: Settings, head: Shares) -> Workers:
+        """Say how many workers each key of a head, hottest first, may use."""
+        return np.full(head.size, self.choices(settings, head), np.int32)
+
+    def review(self, state: State) -> None:  # noqa: B027 - most schemes have nothing to do
+        """Size the workers of every hot key anew, where keys differ."""
+
+    def faded(self, state: State) -> None:  # noqa: B027
+        """Take note that counters may have moved."""
 
     @abstractmethod
     def route(self, state: State, keys: Keys, out: Workers) -> None:
