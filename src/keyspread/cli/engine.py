@@ -2,7 +2,7 @@
 
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,16 @@ _LOCAL = {
 
 
 @contextmanager
-def spark(master: str | None, held: "Held", verbose: bool, short: bool = False) -> Iterator["SparkSession"]:
+def spark(
+    master: str | None,
+    held: "Held",
+    verbose: bool,
+    short: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator["SparkSession"]:
     """Give the session of this process if there is one, else a new one that ends with the block.
 
-    `short` work is over before the JVM's second compiler pays.
+    `short` work is over before the JVM's second compiler pays. `settings` are Spark's own, for a new session.
     """
     from pyspark.sql import SparkSession
 
@@ -34,7 +40,7 @@ def spark(master: str | None, held: "Held", verbose: bool, short: bool = False) 
     if running is not None:
         yield running
         return
-    started = _start(master, held, verbose, short)
+    started = _start(master, held, verbose, short, settings or {})
     try:
         with quiet.stopped_by_ctrl_c(started.stop):
             if not is_local(master):
@@ -45,7 +51,7 @@ def spark(master: str | None, held: "Held", verbose: bool, short: bool = False) 
         started.stop()
 
 
-def _start(master: str | None, held: "Held", verbose: bool, short: bool) -> "SparkSession":
+def _start(master: str | None, held: "Held", verbose: bool, short: bool, settings: Mapping[str, str]) -> "SparkSession":
     from keyspread.cli import quiet
     from keyspread.spark import session
     from keyspread.spark.masters import is_local
@@ -56,6 +62,7 @@ def _start(master: str | None, held: "Held", verbose: bool, short: bool) -> "Spa
         config |= _LOCAL
         if short:
             config["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
+    config |= settings
     try:
         with quiet.uninterrupted():  # a JVM whose launch is cut short would be left behind, alive
             if master is not None and master.startswith("sc://"):
