@@ -12,7 +12,10 @@ from keyspread.spark.sources import made_source
 
 @contextmanager
 def at_sources(spark: SparkSession, setup: Setup, skew: float, messages: int) -> Iterator[DataFrame]:
-    """Give the messages (id, key), one input partition a source, each in the order of the stream, kept in memory."""
+    """Give the messages (id, key), one input partition a source, each in the order of the stream, kept in memory.
+
+    A shorter stream is a filter of `id`: the same messages at the same sources.
+    """
     rows = made_source(spark, setup.stream(skew, messages)).rows
     source = F.pmod("id", F.lit(setup.sources)).cast("int")
     dealt = rows.repartitionById(setup.sources, source).sortWithinPartitions("id").persist()

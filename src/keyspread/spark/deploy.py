@@ -7,9 +7,10 @@ from pyspark.sql import SparkSession
 from keyspread.deployment.measured import Deployment, LatencyRun, ThroughputRun
 from keyspread.deployment.prediction import predict
 from keyspread.deployment.setup import Setup
+from keyspread.spark.arriving import at_sources
 from keyspread.spark.deployed_latency import measure_micro_batches, measure_queues
 from keyspread.spark.deployed_throughput import measure_throughput
-from keyspread.spark.slots import check_slots, warm_up
+from keyspread.spark.slots import Slots
 
 
 def deploy(spark: SparkSession, setup: Setup, progress: Callable[[str], None] | None = None) -> Deployment:
@@ -23,28 +24,28 @@ def deploy(spark: SparkSession, setup: Setup, progress: Callable[[str], None] | 
     [100]
     """
     tell = progress or (lambda step: None)
-    check_slots(spark, setup.workers)
+    slots = Slots(spark, setup.workers)
     tell("predicting")
     predicted = {(skew, scheme): predict(setup, skew, scheme) for skew in setup.skews for scheme in setup.schemes}
     tell("starting the workers")
-    for _ in range(2):  # the first time some tasks end before the last Python worker is up
-        warm_up(spark, setup.workers)
+    slots.start()
     throughput: list[ThroughputRun] = []
-    for repetition in range(setup.repetitions):
-        for skew in setup.skews:
-            for scheme in setup.schemes:
-                tell(f"throughput {scheme} {skew:g}")
-                messages = setup.scaled(predicted[skew, scheme].share)
-                throughput.append(measure_throughput(spark, setup, skew, scheme, messages, repetition))
     latency: list[LatencyRun] = []
-    for skew in setup.skews if setup.arriving else ():
-        for scheme in setup.schemes:
-            tell(f"latency {scheme} {skew:g}")
-            needed = max(run.sending + run.late for run in throughput if run.scheme == scheme)
-            latency.append(measure_queues(spark, setup, skew, scheme, head_start=1 + 1.5 * needed))
-            if skew == max(setup.skews):
-                tell(f"micro-batches {scheme}")
-                latency.append(measure_micro_batches(spark, setup, skew, scheme))
+    for skew in setup.skews:
+        messages = {scheme: setup.scaled(predicted[skew, scheme].share) for scheme in setup.schemes}
+        with at_sources(spark, setup, skew, max(setup.arriving, *messages.values())) as rows:
+            for repetition in range(setup.repetitions):
+                for scheme in setup.schemes:
+                    tell(f"throughput {scheme} {skew:g}")
+                    slots.ready()
+                    throughput.append(measure_throughput(rows, setup, skew, scheme, messages[scheme], repetition))
+            for scheme in setup.schemes if setup.arriving else ():
+                tell(f"latency {scheme} {skew:g}")
+                needed = max(run.sending + run.late for run in throughput if run.scheme == scheme)
+                latency.append(measure_queues(rows, slots, setup, skew, scheme, head_start=1 + 1.5 * needed))
+    for scheme in setup.schemes if setup.arriving else ():
+        tell(f"micro-batches {scheme}")
+        latency.append(measure_micro_batches(spark, slots, setup, max(setup.skews), scheme))
     where = str(spark.sparkContext.master)
     return Deployment(setup, tuple(throughput), tuple(latency), tuple(predicted.values()), where)
 

@@ -19,14 +19,12 @@ from keyspread.deployment.measured import MICRO_BATCHES, QUEUES, LatencyRun
 from keyspread.deployment.setup import Setup, streaming
 from keyspread.errors import KeyspreadError
 from keyspread.queueing import waiting
-from keyspread.spark.arriving import at_sources
 from keyspread.spark.emulated_work import begin_work
 from keyspread.spark.exact import check_exact
 from keyspread.spark.route import spread
-from keyspread.spark.slots import warm_up
+from keyspread.spark.slots import Slots
 
 _DONE = "worker int, key bigint, sent double, began double, finished double"
-_HEAD_START = 5.0
 _TRIES = 4
 _POLL = 0.05
 
@@ -36,29 +34,29 @@ class TooSlowError(KeyspreadError):
 
 
 def measure_queues(
-    spark: SparkSession, setup: Setup, skew: float, scheme: str, head_start: float = _HEAD_START
+    rows: DataFrame, slots: Slots, setup: Setup, skew: float, scheme: str, head_start: float
 ) -> LatencyRun:
     """Let messages come to running workers at a steady rate; each worker takes its own first come first served.
 
     `head_start` is the time for messages to be routed and for all workers to begin, before the first message is sent. A
     run in which a worker began too late is not counted but done again, with twice the time.
     """
-    with at_sources(spark, setup, skew, setup.arriving) as rows:
-        sent = ((F.col("id") + 1) / setup.arrival_rate).alias("sent")
-        for attempt in range(_TRIES):
-            warm_up(spark, setup.workers)
-            start = time.time() + head_start * 2**attempt
-            dealt = spread(rows.select("key", sent), "key", setup.workers, scheme).sortWithinPartitions("sent")
-            done = dealt.mapInArrow(_timing(setup.work, setup.work_seconds, start), _DONE).toArrow()
-            if np.asarray(done["began"]).max() <= start:
-                return _run(QUEUES, setup, skew, scheme, done, batches=1)
+    sent = ((F.col("id") + 1) / setup.arrival_rate).alias("sent")
+    own = rows.where(F.col("id") < setup.arriving).select("key", sent)
+    for attempt in range(_TRIES):
+        slots.ready()
+        start = time.time() + head_start * 2**attempt
+        dealt = spread(own, "key", setup.workers, scheme).sortWithinPartitions("sent")
+        done = dealt.mapInArrow(_timing(setup.work, setup.work_seconds, start), _DONE).toArrow()
+        if np.asarray(done["began"]).max() <= start:
+            return _run(QUEUES, setup, skew, scheme, done, batches=1)
     raise TooSlowError(
         f"{setup.workers} workers were not running after {head_start * 2**attempt:.0f} s: "
         "use fewer of them, or a machine with less to do"
     )
 
 
-def measure_micro_batches(spark: SparkSession, setup: Setup, skew: float, scheme: str) -> LatencyRun:
+def measure_micro_batches(spark: SparkSession, slots: Slots, setup: Setup, skew: float, scheme: str) -> LatencyRun:
     """Run a streaming query on a source that gives messages at a steady rate, released every second."""
     stream = setup.stream(skew, setup.arriving)
     keys = stream.law().draw(0, stream.messages)
@@ -71,7 +69,7 @@ def measure_micro_batches(spark: SparkSession, setup: Setup, skew: float, scheme
         F.col("timestamp").cast("double").alias("sent"),
     )
     parts: list[pa.Table] = []
-    warm_up(spark, setup.workers)
+    slots.ready()
     with tempfile.TemporaryDirectory() as folder:
         named: dict[str, Any] = {"checkpoint": folder} if streaming(scheme) == "look-ahead" else {}
         dealt = spread(messages, "key", setup.workers, streaming(scheme), **named)

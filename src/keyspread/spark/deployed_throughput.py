@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyspread.deployment.measured import ThroughputRun
 from keyspread.deployment.setup import Setup
-from keyspread.spark.arriving import at_sources
 from keyspread.spark.emulated_work import begin_work
 from keyspread.spark.exact import check_exact
 from keyspread.spark.route import spread
-from keyspread.spark.slots import warm_up
 
 _TOLD = "worker int, began double, ended double, messages bigint, keys bigint, bytes bigint"
 _TOLD_TYPE = pa.struct(
@@ -29,14 +27,13 @@ _TOLD_TYPE = pa.struct(
 
 
 def measure_throughput(
-    spark: SparkSession, setup: Setup, skew: float, scheme: str, messages: int, repetition: int
+    rows: DataFrame, setup: Setup, skew: float, scheme: str, messages: int, repetition: int
 ) -> ThroughputRun:
-    """Spread one stream once, with everything started and the messages at their sources before the clock starts."""
-    with at_sources(spark, setup, skew, messages) as rows:
-        warm_up(spark, setup.workers)
-        begin = time.time()
-        merged = _merged(spread(rows.select("key"), "key", setup.workers, scheme), setup).collect()
-        end = time.time()
+    """Send so many of the messages that wait at their sources (`arriving.py`), once."""
+    own = rows.where(F.col("id") < messages).select("key")
+    begin = time.time()
+    merged = _merged(spread(own, "key", setup.workers, scheme), setup).collect()
+    end = time.time()
     check_exact(setup.stream(skew, messages), {row.key: row.messages for row in merged})
     told = [one for row in merged for one in row.told]
     first, last = min(one.began for one in told), max(one.ended for one in told)

@@ -1,5 +1,6 @@
 """Room for all workers at once, with their Python started: without it, saturation would mean nothing."""
 
+import math
 import time
 from collections.abc import Iterator
 
@@ -10,6 +11,8 @@ from keyspread.errors import InputError
 
 _TOGETHER = 0.3
 """Seconds that a task of the warm-up holds its Python worker, so that the next task needs another one."""
+_IDLE = 20.0
+"""Seconds since the last run after which some of them may be gone before the next one ends."""
 
 SETTINGS = {
     "spark.python.daemon.module": "keyspread.spark.kernel_daemon",
@@ -20,19 +23,33 @@ SETTINGS = {
 """What a session of our own needs beside its master."""
 
 
-def check_slots(spark: SparkSession, workers: int) -> None:
-    """Refuse a Spark that cannot run all workers at once."""
-    slots = spark.sparkContext.defaultParallelism
-    if slots < workers:
-        raise InputError(
-            f"Spark has {slots} cores here and would run that many of {workers} workers at once: "
-            f"give it more (--master 'local[{workers}]', --executors), or take --workers {slots}"
-        )
+class Slots:
+    """The cores of a Spark that can run all workers at once; one that cannot is refused."""
 
+    def __init__(self, spark: SparkSession, workers: int) -> None:
+        slots = spark.sparkContext.defaultParallelism
+        if slots < workers:
+            raise InputError(
+                f"Spark has {slots} cores here and would run that many of {workers} workers at once: "
+                f"give it more (--master 'local[{workers}]', --executors), or take --workers {slots}"
+            )
+        self._spark, self._workers = spark, workers
+        self._used = -math.inf
 
-def warm_up(spark: SparkSession, workers: int) -> None:
-    """Have a Python worker started for every slot; Spark ends idle ones after a minute."""
-    spark.range(0, workers, 1, workers).mapInArrow(_hold, "id bigint").collect()
+    def start(self) -> None:
+        """Start a Python worker for every slot. Twice: some tasks end before the last of them is up."""
+        for _ in range(2):
+            self._hold()
+
+    def ready(self) -> None:
+        """Have them running, to be called before each run: Spark ends those that were idle for a minute."""
+        if time.monotonic() - self._used > _IDLE:
+            self._hold()
+        self._used = time.monotonic()
+
+    def _hold(self) -> None:
+        self._spark.range(0, self._workers, 1, self._workers).mapInArrow(_hold, "id bigint").collect()
+        self._used = time.monotonic()
 
 
 def _hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
