@@ -144,10 +144,10 @@ def _best_case(rate: pd.DataFrame) -> list[Verdict]:
             "Fig. 13, Q4",
             said,
             pkg <= ABOUT * BEST_OF_PKG and kg <= ABOUT * BEST_OF_KG,
-            why="At z = 2.0 the hottest key has 61 % of the messages. With 1 ms each, the one worker that gets them (KG) "
-            "bounds the stream at 1,640 a second, two (PKG) at twice that, 80 even ones at 80,000. If the paper's KG was "
-            "bounded so, 2.3 × means that its SG, D-C and W-C stopped near 3,800 a second: something other than the "
-            "workers, which it does not name, held them up. Here nothing else does.",
+            why="At z = 2.0 the hottest key has 61 % of the messages. With 1 ms each, the one worker that gets them "
+            "(KG) bounds the stream at 1,640 a second, two (PKG) at twice that, 80 even ones at 80,000. If the paper's "
+            "KG was bounded so, 2.3 × means that its SG, D-C and W-C stopped near 3,800 a second: something other than "
+            "the workers, which it does not name, held them up. Here nothing else does.",
         ),
     ]
 
