@@ -14,7 +14,7 @@ def test_the_defaults_are_the_papers():
     assert (setup.skews, setup.keys, setup.sources, setup.workers) == ((1.4, 1.7, 2.0), 10_000, 48, 80)
     assert setup.work_seconds == 0.001
     assert setup.best_rate == pytest.approx(80_000)
-    assert setup.arrival_rate == pytest.approx(8_000)
+    assert setup.arrival_rate == pytest.approx(16_000)
     assert Setup(schemes=("KG", "Planned", "dc")).schemes == ("key", "planned", "d-choices")
 
 

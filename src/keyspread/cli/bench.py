@@ -50,10 +50,10 @@ def deployment(
     repetitions: Annotated[int, typer.Option(help="Rounds of throughput runs.", **_COUNT)] = 3,
     rate: Annotated[
         float, typer.Option(help="Latency: messages arrive at this part of the best possible rate.", **_NUMBER)
-    ] = 0.1,
+    ] = 0.2,
     arrivals: Annotated[
         float, typer.Option(help="Latency: seconds over which they arrive; 0 to leave it out.", **_NUMBER)
-    ] = 3.0,
+    ] = 2.0,
     seed: Annotated[int, typer.Option(help="Same seed, same streams.", **_COUNT)] = 0,
     executors: Annotated[
         int | None,

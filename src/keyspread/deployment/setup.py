@@ -28,9 +28,9 @@ class Setup:
     """Of every throughput run; None: as many as keep the busiest worker at work for `seconds`."""
     seconds: float = 2.0
     repetitions: int = 3
-    rate: float = 0.1
+    rate: float = 0.2
     """Messages arrive at this part of the rate at which perfectly even workers are saturated."""
-    arrivals: float = 3.0
+    arrivals: float = 2.0
     """Seconds over which messages arrive where latency is measured; 0: it is not."""
     seed: int = 0
 

@@ -39,7 +39,7 @@ class Figure14(Figure):
         "On Spark. A queue before every worker: Spark routes and moves the messages, running workers take each at the "
         "time it is sent, first come first served. Micro-batches: a streaming query, all of it live, in which planned "
         "becomes look-ahead. Crosses: the model, the same queues computed from the simulated routing. The arrival rate "
-        "is a tenth of what even workers could take, and more than the busiest worker of KG and PKG can: their queues "
+        "is a fifth of what even workers could take, and more than the busiest worker of KG and PKG can: their queues "
         "grow as long as messages arrive, so their latency is bounded by the length of the run, as in the paper. The "
         "table also has the model for more workers."
     )
