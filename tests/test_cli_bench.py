@@ -25,7 +25,7 @@ def run(capsys, monkeypatch):
         code = main(["bench", "deployment", *arguments])
         return code, *capsys.readouterr()
 
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "80")
     logging.disable(logging.CRITICAL)
     yield run
     logging.disable(logging.NOTSET)
@@ -55,7 +55,7 @@ def test_it_is_shown_to_people(run, spark):
     assert "2 sources, 2 workers, 0.5 ms a message (cpu)" in out
     assert "throughput at saturation" in out
     assert "latency" not in out
-    assert all(len(line) <= 120 for line in out.splitlines())
+    assert all(len(line) <= 80 and "…" not in line for line in out.splitlines())
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from keyspread.deployment.measured import Deployment
 
 
+_LEGEND = (
+    "Every merged result equals the exact counts. a second: from the first send to the last merged result.",
+    "× SG: within the same round, median and spread. model: by the largest load alone, at saturation.",
+    "busiest, median: seconds at work; queue: the most messages before a worker; max avg: of the workers' averages.",
+)
+
+
 def show(measured: "Deployment") -> None:
     """Draw it for people."""
     from keyspread.deployment.measured import MICRO_BATCHES, QUEUES, summary
@@ -35,9 +42,8 @@ def show(measured: "Deployment") -> None:
                 out.print(Text(f"Zipf {skew:g}: latency, {what}, {rate}", "bold"))
                 out.print(_latency(measured, kind, skew))
     out.print()
-    out.print(
-        Text("Every merged result equals the exact counts. × SG: in the same round, the spread in brackets.", "dim")
-    )
+    for line in _LEGEND:
+        out.print(Text(line, screen.QUIET_STYLE))
     out.print()
 
 
@@ -49,7 +55,7 @@ def _table(*titles: str) -> Table:
 
 
 def _throughput(rows: list[dict[str, Any]]) -> Table:
-    table = _table("scheme", "a second", "× SG", "(spread)", "predicted", "while working", "predicted")
+    table = _table("scheme", "a second", "× SG", "(spread)", "model", "while working", "model")
     for row in rows:
         ratio, spread, predicted = "–", "", "–"
         if row["ratio"] is not None:
@@ -68,11 +74,11 @@ def _throughput(rows: list[dict[str, Any]]) -> Table:
 
 
 def _reasons(rows: list[dict[str, Any]]) -> Table:
-    table = _table("", "busy: most", "median", "least", "queue", "replicas", "state", "send", "work", "merge")
+    table = _table("", "busiest", "median", "queue", "replicas", "state", "send", "work", "merge")
     for row in rows:
         table.add_row(
             row["scheme"],
-            *(f"{row[name]:.2f} s" for name in ("busiest", "median_busy", "idlest")),
+            *(f"{row[name]:.2f} s" for name in ("busiest", "median_busy")),
             f"{row['longest_queue']:,}",
             f"{row['replicas']:,}",
             f"{row['state_bytes'] / 1000:,.0f} kB",
@@ -84,7 +90,7 @@ def _reasons(rows: list[dict[str, Any]]) -> Table:
 def _latency(measured: "Deployment", kind: str, skew: float) -> Table:
     from keyspread.deployment.measured import QUEUES
 
-    table = _table("scheme", "highest average", "p50", "p95", "p99", "longest queue", "p99 predicted")
+    table = _table("scheme", "max avg", "p50", "p95", "p99", "queue", "p99 model")
     predicted = {(one.skew, one.scheme): one.waiting for one in measured.predicted}
     for run in measured.latency:
         if (run.kind, run.skew) == (kind, skew):

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 import keyspread as ks
-from keyspread.deployment.setup import Setup, streaming
+from keyspread.deployment.setup import Setup
 from keyspread.encoded import Encoded
-from keyspread.look_ahead import common_plan, deal
 from keyspread.queueing import Waiting, finish_times, saturation, waiting
-from keyspread.schemes import LOOK_AHEAD, PLANNED
+from keyspread.schemes import PLANNED
 
 _TIMED = 200_000
 """Messages routed to see what routing costs."""
@@ -70,15 +69,8 @@ def _wait(setup: Setup, stream: Encoded, scheme: str, workers: int) -> Waiting:
     arriving = round(setup.arriving * workers / setup.workers)
     sent = np.arange(1, arriving + 1) / (setup.arrival_rate * workers / setup.workers)
     part = Encoded(stream.ids[:arriving], stream.hashes)
-    windows = max(1, round(setup.arrivals))  # what looks ahead gets a second at a time
     dealt = ks.simulate(
-        part,
-        streaming(scheme),
-        workers,
-        sources=setup.sources,
-        windows=windows,
-        assignment=True,
-        **_options(scheme, workers),
+        part, scheme, workers, sources=setup.sources, windows=1, assignment=True, **_options(scheme, workers)
     )
     assert dealt.assignment is not None
     return waiting(sent, finish_times(sent, dealt.assignment, setup.work_seconds), dealt.assignment)
@@ -91,8 +83,6 @@ def _cpu_of_sending(stream: Encoded, scheme: str, workers: int) -> float:
     def route() -> None:
         if scheme == PLANNED:
             ks.plan(hashes, workers).route(hashes)
-        elif scheme == LOOK_AHEAD:
-            deal(hashes, common_plan([], workers))
         else:
             ks.Sender(scheme, workers).route(hashes)
 
