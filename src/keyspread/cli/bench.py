@@ -46,7 +46,7 @@ def deployment(
             help="Messages of every throughput run; the paper's are 2e6.", show_default="by --seconds", **_COUNT
         ),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Work of the busiest worker in a throughput run.", **_NUMBER)] = 2.0,
+    seconds: Annotated[float, typer.Option(help="Work of the busiest worker in a throughput run.", **_NUMBER)] = 4.0,
     repetitions: Annotated[int, typer.Option(help="Rounds of throughput runs.", **_COUNT)] = 3,
     rate: Annotated[
         float, typer.Option(help="Latency: messages arrive at this part of the best possible rate.", **_NUMBER)

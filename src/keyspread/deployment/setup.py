@@ -26,7 +26,7 @@ class Setup:
     """`sleep` needs no core, so workers may outnumber them; `cpu` burns one."""
     messages: int | None = None
     """Of every throughput run; None: as many as keep the busiest worker at work for `seconds`."""
-    seconds: float = 2.0
+    seconds: float = 4.0
     repetitions: int = 3
     rate: float = 0.2
     """Messages arrive at this part of the rate at which perfectly even workers are saturated."""

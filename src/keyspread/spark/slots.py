@@ -18,6 +18,8 @@ SETTINGS = {
     "spark.python.daemon.module": "keyspread.spark.kernel_daemon",
     "spark.sql.shuffle.partitions": "8",  # for merging
     "spark.sql.adaptive.enabled": "false",  # a stage more to plan while the clock runs, for nothing: sizes are known
+    # Up to 200 partitions Spark writes a file for each source and worker, 3,840 of them; beyond, one for each source.
+    "spark.shuffle.sort.bypassMergeThreshold": "1",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # all executors from the start
 }
 """What a session of our own needs beside its master."""
