@@ -34,6 +34,10 @@ def deploy(spark: SparkSession, setup: Setup, progress: Callable[[str], None] | 
     for skew in setup.skews:
         messages = {scheme: setup.scaled(predicted[skew, scheme].share) for scheme in setup.schemes}
         with at_sources(spark, setup, skew, max(setup.arriving, *messages.values())) as rows:
+            if not throughput:  # once, not counted: the JVM compiles what it runs often while it runs
+                tell("warming up")
+                longest = max(messages, key=lambda scheme: messages[scheme])
+                measure_throughput(rows, setup, skew, longest, messages[longest], repetition=-1)
             for repetition in range(setup.repetitions):
                 for scheme in setup.schemes:
                     tell(f"throughput {scheme} {skew:g}")
@@ -53,4 +57,4 @@ def deploy(spark: SparkSession, setup: Setup, progress: Callable[[str], None] | 
 def steps(setup: Setup) -> int:
     """Say how often `deploy` tells of a step."""
     cells = len(setup.skews) * len(setup.schemes)
-    return 2 + cells * setup.repetitions + (cells + len(setup.schemes) if setup.arriving else 0)
+    return 3 + cells * setup.repetitions + (cells + len(setup.schemes) if setup.arriving else 0)
