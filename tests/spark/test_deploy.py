@@ -1,5 +1,7 @@
 """A deployment on Spark: dealt as simulated, exact or refused, and a millisecond of work that is one."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("pyspark")
@@ -8,6 +10,7 @@ import keyspread as ks
 from keyspread.deployment.setup import Setup
 from keyspread.spark import deployed_latency, emulated_work
 from keyspread.spark.arriving import at_sources
+from keyspread.spark.deploy import deploy, steps
 from keyspread.spark.deployed_throughput import measure_throughput
 from keyspread.spark.exact import WrongResultError, check_exact
 from keyspread.spark.slots import Slots
@@ -66,6 +69,15 @@ def test_a_stream_is_dealt_as_it_is_simulated(spark, scheme):
     assert run.replicas == dealt.replicas
     assert run.state_bytes == 16 * dealt.replicas
     assert run.sending + run.working + run.merging == pytest.approx(run.seconds)
+
+
+def test_every_step_is_told_and_every_run_counted_but_the_first(spark):
+    setup = replace(SETUP, schemes=("sg",), arrivals=0, repetitions=2)
+    told = []
+    found = deploy(spark, setup, told.append)
+    assert len(told) == steps(setup)
+    assert [run.repetition for run in found.throughput] == [0, 1]
+    assert found.latency == ()
 
 
 def test_a_run_whose_workers_were_late_is_not_counted(spark, monkeypatch):
