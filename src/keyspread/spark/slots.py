@@ -8,11 +8,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from keyspread.errors import InputError
+from keyspread.spark.masters import is_local
 
 _TOGETHER = 0.3
 """Seconds that a task of the warm-up holds its Python worker, so that the next task needs another one."""
 _IDLE = 20.0
 """Seconds since the last run after which some of them may be gone before the next one ends."""
+_PATIENCE = 30.0
+"""Seconds for the executors of a cluster to come."""
 
 SETTINGS = {
     "spark.python.daemon.module": "keyspread.spark.kernel_daemon",
@@ -20,7 +23,6 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",  # a stage more to plan while the clock runs, for nothing: sizes are known
     # Up to 200 partitions Spark writes a file for each source and worker, 3,840 of them; beyond, one for each source.
     "spark.shuffle.sort.bypassMergeThreshold": "1",
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # all executors from the start
 }
 """What a session of our own needs beside its master."""
 
@@ -29,7 +31,7 @@ class Slots:
     """The cores of a Spark that can run all workers at once; one that cannot is refused."""
 
     def __init__(self, spark: SparkSession, workers: int) -> None:
-        slots = spark.sparkContext.defaultParallelism
+        slots = _wait_for(spark, workers)
         if slots < workers:
             raise InputError(
                 f"Spark has {slots} cores here and would run that many of {workers} workers at once: "
@@ -52,6 +54,15 @@ class Slots:
     def _hold(self) -> None:
         self._spark.range(0, self._workers, 1, self._workers).mapInArrow(_hold, "id bigint").collect()
         self._used = time.monotonic()
+
+
+def _wait_for(spark: SparkSession, workers: int) -> int:
+    """Give the cores there are, as soon as they are enough: the executors of a cluster come one by one."""
+    context = spark.sparkContext
+    end = time.monotonic() + (0 if is_local(context.master) else _PATIENCE)
+    while context.defaultParallelism < workers and time.monotonic() < end:
+        time.sleep(0.2)
+    return context.defaultParallelism
 
 
 def _hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
