@@ -89,10 +89,10 @@ def test_an_engine_that_does_what_the_loads_say_keeps_the_papers_claims(made):
 
 
 DOCTORED = [
-    ("13", "scheme == 'key'", "rate", 1e9, "KG has the lowest"),
-    ("13", "scheme == 'w-choices'", "rate", 1.0, "D-C and W-C match"),
-    ("13", "scheme == 'key' and skew == 2.0", "rate", 1e9, "More skew makes it harder"),
-    ("13", "scheme == 'd-choices'", "rate", 1.0, "In the best case"),
+    ("13", "scheme == 'key'", "ratio", 9.0, "KG has the lowest"),
+    ("13", "scheme == 'w-choices'", "ratio", 0.0001, "D-C and W-C match"),
+    ("13", "scheme == 'key' and skew == 2.0", "ratio", 9.0, "More skew makes it harder"),
+    ("13", "scheme == 'd-choices'", "ratio", 0.0001, "In the best case"),
     ("13", "scheme == 'w-choices'", "replicas", 1e9, "At a fraction of SG's cost"),
     ("13", "scheme == 'planned'", "working_rate", 1.0, "Ours: the largest load"),
     ("14", "scheme == 'partial-key'", "highest_average", 99.0, "PKG has about half"),

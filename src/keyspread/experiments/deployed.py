@@ -19,7 +19,7 @@ In much shorter ones D-C would be judged by its first messages, before its sourc
 """
 
 SETUPS = {
-    "quick": Setup(repetitions=1),
+    "quick": Setup(),
     "paper": Setup(seconds=10.0, repetitions=5, arrivals=10.0),
 }
 """What `keyspread reproduce` measures if it is not given a measurement; all with the paper's 48 sources, 80 workers."""
