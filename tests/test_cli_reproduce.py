@@ -79,7 +79,7 @@ def test_a_folder_of_streams_passes_over_what_is_none(run, spark, tmp_path, clic
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["13"], "unknown figure '13'; known are 1, table-1"),
+        (["15"], "unknown figure '15'; known are 1, table-1"),
         (["--scale", "huge"], "unknown scale 'huge'; known are quick, paper"),
         (["--seeds", "0"], "seeds must be at least 1, got 0"),
         (["3", "--data", "{folder}/nowhere.tsv"], "nowhere.tsv: no such file"),
@@ -91,6 +91,8 @@ def test_a_folder_of_streams_passes_over_what_is_none(run, spark, tmp_path, clic
         (["3", "--data", "{folder}/table.csv"], "table.csv: "),
         (["3", "--data", "{folder}/table.csv", "--key", "user"], "'user'"),
         (["3", "--master", "nowhere"], "nowhere"),
+        (["13", "--deployment", "{folder}/nothing.json"], "nothing.json: cannot be used (No such file"),
+        (["13", "--deployment", "{folder}/table.csv"], "table.csv: cannot be used (Expecting value"),
         (["3", "--out", "{folder}/empty.tsv"], "empty.tsv/results: cannot be written (Not a directory)"),
     ],
 )

@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 import keyspread
+from keyspread.cli.bench import bench
 from keyspread.cli.compare import compare
 from keyspread.cli.datasets import datasets
 from keyspread.cli.doctor import doctor
@@ -13,7 +14,7 @@ from keyspread.cli.reproduce import reproduce
 from keyspread.cli.run import run
 from keyspread.cli.simulate import simulate
 
-_ORDER = ("run", "simulate", "compare", "datasets", "reproduce", "doctor")
+_ORDER = ("run", "simulate", "compare", "datasets", "reproduce", "bench", "doctor")
 
 
 class _InOrder(TyperGroup):
@@ -37,6 +38,7 @@ app.command()(simulate)
 app.command()(compare)
 app.add_typer(datasets, name="datasets")
 app.command()(reproduce)
+app.add_typer(bench, name="bench")
 app.command()(doctor)
 
 

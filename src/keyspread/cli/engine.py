@@ -62,6 +62,7 @@ def _start(master: str | None, held: "Held", verbose: bool, short: bool, setting
         config |= _LOCAL
         if short:
             config["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
+    config |= settings
     try:
         with quiet.uninterrupted():  # a JVM whose launch is cut short would be left behind, alive
             if master is not None and master.startswith("sc://"):

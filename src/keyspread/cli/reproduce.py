@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,7 +27,9 @@ def _data(help: str, **more: Any) -> Any:
 def reproduce(
     figures: Annotated[
         list[str] | None,
-        typer.Argument(help="1, 3 … 12, table-1 … table-3, constraints, estimate, memory; all of them for none."),
+        typer.Argument(
+            help="1, 3 … 14, table-1 … table-3, constraints, estimate, memory; for none, all but 13 and 14."
+        ),
     ] = None,
     scale: Annotated[
         str, typer.Option(help="[b]quick[/b], or [b]paper[/b] for the paper's sizes.", metavar="NAME")
@@ -48,6 +51,14 @@ def reproduce(
     key: Annotated[str | None, _data("Column of the key (csv, json, parquet).", metavar="COLUMN")] = None,
     time: Annotated[str | None, _data("Column to sort by (csv, json, parquet).", metavar="COLUMN")] = None,
     limit: Annotated[int | None, _data("Messages of each to read at most.", parser=count, metavar="COUNT")] = None,
+    deployment: Annotated[
+        str | None,
+        typer.Option(
+            help="What [b]keyspread bench deployment --json[/b] printed, for figures 13 and 14.",
+            show_default="measured here, if they are named",
+            metavar="FILE",
+        ),
+    ] = None,
     master: Annotated[
         str | None,
         typer.Option(
@@ -57,15 +68,16 @@ def reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as one JSON object.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show all that Spark says.")] = False,
 ) -> None:
-    """Make the paper's figures 1 and 3 to 12 anew, with its tables and claims, and judge each claim.
+    """Make the paper's figures 1 and 3 to 14 anew, with its tables and claims, and judge each claim.
 
     Started again, it goes on where it was stopped.
 
     [b]keyspread reproduce[/b]
     [b]keyspread reproduce 10 --scale paper --out grid[/b]
     [b]keyspread reproduce 11 12 --data clicks.tsv.gz[/b]
+    [b]keyspread reproduce 13 14[/b]
     """
-    from keyspread.cli import engine, quiet, screen
+    from keyspread.cli import engine, measured, quiet, screen
     from keyspread.experiments.reproduce import find_figures, runs_of
     from keyspread.experiments.reproduce import reproduce as make
     from keyspread.experiments.scale import find_scale
@@ -74,12 +86,15 @@ def reproduce(
     from keyspread.spark.masters import check_master
 
     # Whatever can be refused without Spark is refused before it starts.
-    chosen = find_figures(figures or ())
+    found = measured.known(out, deployment)
+    chosen = find_figures(figures or (), deployed=found is not None)
     size = find_scale(scale, seeds)
     results = Results(os.path.join(out, "results"))
     if master is not None:
         check_master(master)
     size = find_scale(scale, seeds, _streams(data or (), format, key, time, limit))
+    if any(figure.deployed for figure in chosen):
+        size = replace(size, deployment=found or measured.measure_for(size, master, out, verbose))
     missing = results.missing(runs_of(chosen, size))
     if missing:
         with (

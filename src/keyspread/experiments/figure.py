@@ -29,6 +29,8 @@ class Figure(ABC):
     """What the paper shows there and says of it, in our words."""
     made: ClassVar[str]
     """How ours was made, and where it differs."""
+    deployed: ClassVar[bool] = False
+    """Made from a measurement on a running engine (`Scale.deployment`), which takes minutes of a quiet machine."""
 
     def runs(self, scale: Scale) -> list[Run]:
         """List the simulations it needs."""

@@ -21,6 +21,8 @@ from keyspread.experiments.figure_09 import Figure09
 from keyspread.experiments.figure_10 import Figure10
 from keyspread.experiments.figure_11 import Figure11
 from keyspread.experiments.figure_12 import Figure12
+from keyspread.experiments.figure_13 import Figure13
+from keyspread.experiments.figure_14 import Figure14
 from keyspread.experiments.reproduced import Reproduced
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.tables import Table1, Table2, Table3
@@ -47,6 +49,8 @@ FIGURES: dict[str, Figure] = {
         Figure10(),
         Figure11(),
         Figure12(),
+        Figure13(),
+        Figure14(),
         ClaimConstraints(),
         ClaimEstimate(),
         ClaimMemory(),
@@ -55,10 +59,13 @@ FIGURES: dict[str, Figure] = {
 """In the order of the report."""
 
 
-def find_figures(names: Sequence[str]) -> list[Figure]:
-    """Give the figures of these names, all of them for none; 'figure-10', 'fig10' and '10' are the same."""
+def find_figures(names: Sequence[str], deployed: bool = False) -> list[Figure]:
+    """Give the figures of these names; 'figure-10', 'fig10' and '10' are the same.
+
+    None means all of them, but for those of a running engine unless there is a measurement (`deployed`).
+    """
     if not names:
-        return list(FIGURES.values())
+        return [figure for figure in FIGURES.values() if deployed or not figure.deployed]
     wanted = set()
     for name in names:
         plain = name.lower().removeprefix("figure").removeprefix("fig").lstrip("-. ").lstrip("0")

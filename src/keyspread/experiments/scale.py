@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from keyspread.errors import InputError
 from keyspread.runs import StreamRecipe
 from keyspread.streams import look_alike
+
+if TYPE_CHECKING:
+    from keyspread.deployment.measured import Deployment
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,8 @@ class Scale:
     cashtags: float
     data: tuple[StreamRecipe, ...] = ()
     """The user's own streams, in place of the look-alikes."""
+    deployment: "Deployment | None" = None
+    """What was measured on a running engine, for figures 13 and 14."""
 
     def wikipedia_stream(self, seed: int) -> StreamRecipe:
         """Give the user's wikibench trace, or WP's look-alike."""
