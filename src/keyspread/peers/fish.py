@@ -3,6 +3,9 @@
 Counts decay by a factor at the end of every epoch. A key above the threshold has n workers if it is the hottest, and
 half as many for every halving of its frequency; never fewer than it had. Of these, the one with the least work waiting
 gets the message: for equal workers, the least loaded by what this sender sent. (arXiv:1806.00760)
+
+Epochs, decay between them and workers inferred instead of asked are the published rule; the halving of the width and
+the values of `epoch` and `decay` are our reading of it, so results may differ from the authors' own.
 """
 
 from typing import Any, ClassVar

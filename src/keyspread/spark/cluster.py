@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -73,6 +74,7 @@ class Cluster:
         """Start all of it, and wait until every worker is registered."""
         self.folder = Path(tempfile.mkdtemp(prefix="keyspread-cluster-"))
         atexit.register(self.stop)
+        _exit_when_terminated()
         try:
             self._start()
         except BaseException:
@@ -212,6 +214,13 @@ class Cluster:
     def _tail(self, name: str) -> str:
         lines = self._log(name).read_text(errors="replace").splitlines()[-_LINES:]
         return "\n".join([f"; the end of {self._log(name)}:", *lines])
+
+
+def _exit_when_terminated() -> None:
+    """Let SIGTERM end this process as `sys.exit` does, so that the cluster ends too, unless it is handled already."""
+    main = threading.current_thread() is threading.main_thread()
+    if main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def _running() -> dict[int, tuple[int, str]]:
