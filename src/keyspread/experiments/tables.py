@@ -12,7 +12,7 @@ from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
 from keyspread.runs import Run, StreamRecipe
-from keyspread.schemes import PLANNED, SCHEMES, find_scheme
+from keyspread.schemes import PLANNED, find_scheme
 from keyspread.settings import Settings, default_threshold
 from keyspread.streams import ORIGINALS, ZipfStream, zipf_probabilities
 
@@ -160,7 +160,7 @@ class Table2(Figure):
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
         """List the schemes, hot and cold keys apart where the scheme tells them apart."""
         rows = []
-        for name in SCHEMES:
+        for name in PAPER_NAMES:
             scheme = find_scheme(name)
             cold = HOT_KEYS["partial-key"] if scheme.tracks_head else HOT_KEYS[name]
             alias = scheme.alias if scheme.alias != name else "–"
