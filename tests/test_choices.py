@@ -170,7 +170,9 @@ def test_the_model_is_the_sum_over_keys(counts, workers, scheme):
         hottest_first = sorted(head, reverse=True)
         lists = [min(workers, math.ceil(1.25 * workers * count / total - 1e-9) + 1) for count in hottest_first]
         listed = sum(count for count, size in zip(hottest_first, lists, strict=True) if size > 2) / total
-        lists[:1] = [max(lists[0], min(workers, math.ceil(listed / max(1 - listed, 1e-9) * workers - 1e-9)))]
+        lists[:1] = [
+            max(one, min(workers, math.ceil(listed / max(1 - listed, 1e-9) * workers - 1e-9))) for one in lists[:1]
+        ]
         expected = sum(map(min, hottest_first, lists)) + sum(min(count, for_tail) for count in tail)
     assert replica_model(counts, workers, scheme, choices=3) == pytest.approx(expected)
 

@@ -67,7 +67,7 @@ def _start(master: str | None, held: "Held", verbose: bool, short: bool, setting
         with quiet.uninterrupted():  # a JVM whose launch is cut short would be left behind, alive
             if master is not None and master.startswith("sc://"):
                 return session(remote=master)
-            return session(master=master, **config, **settings)
+            return session(master=master, **config)
     except KeyspreadError:
         raise
     except Exception as problem:  # py4j, PySpark and the JVM each have their own

@@ -8,6 +8,7 @@ from keyspread.deployment.measured import Deployment, LatencyRun, ThroughputRun
 from keyspread.deployment.prediction import predict
 from keyspread.deployment.setup import Setup
 from keyspread.spark.arriving import at_sources
+from keyspread.spark.classic import master_of
 from keyspread.spark.deployed_latency import measure_micro_batches, measure_queues
 from keyspread.spark.deployed_throughput import measure_throughput
 from keyspread.spark.slots import Slots
@@ -50,7 +51,7 @@ def deploy(spark: SparkSession, setup: Setup, progress: Callable[[str], None] | 
     for scheme in setup.schemes if setup.arriving else ():
         tell(f"micro-batches {scheme}")
         latency.append(measure_micro_batches(spark, slots, setup, max(setup.skews), scheme))
-    where = str(spark.sparkContext.master)
+    where = str(master_of(spark))
     return Deployment(setup, tuple(throughput), tuple(latency), tuple(predicted.values()), where)
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from keyspread.errors import InputError
+from keyspread.spark.classic import cores_of, master_of
 from keyspread.spark.masters import is_local
 
 _TOGETHER = 0.3
@@ -58,11 +59,10 @@ class Slots:
 
 def _wait_for(spark: SparkSession, workers: int) -> int:
     """Give the cores there are, as soon as they are enough: the executors of a cluster come one by one."""
-    context = spark.sparkContext
-    end = time.monotonic() + (0 if is_local(context.master) else _PATIENCE)
-    while context.defaultParallelism < workers and time.monotonic() < end:
+    end = time.monotonic() + (0 if is_local(master_of(spark)) else _PATIENCE)
+    while (cores_of(spark) or 0) < workers and time.monotonic() < end:
         time.sleep(0.2)
-    return context.defaultParallelism
+    return cores_of(spark) or 0
 
 
 def _hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
+from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
 from keyspread.errors import InputError
 from keyspread.folding import fold_table
@@ -64,7 +64,10 @@ class SqlParts:
         ]
         # A sum of decimals has ten digits more each time: cast back, or it could not be merged again.
         return parts.groupBy(*self._own).agg(
-            *(_cast(one, kind.dataType).alias(kind.name) for one, kind in zip(merged, self._kinds, strict=True))
+            *(
+                (one.cast(kind.dataType) if isinstance(kind.dataType, DecimalType) else one).alias(kind.name)
+                for one, kind in zip(merged, self._kinds, strict=True)
+            )
         )
 
     def result(self, parts: DataFrame) -> DataFrame:
@@ -73,14 +76,20 @@ class SqlParts:
 
     def finished(self, merged: DataFrame) -> DataFrame:
         """Give the result, under the names of the plain answer, of merged parts."""
+        results = [
+            F.expr(one.rule.finished.format(*one.arguments, **_numbered("m", i, one)))
+            for i, one in enumerate(self._wanted)
+        ]
+        kinds = merged.select(*results).schema.fields  # only looked at, never run
         return merged.select(
             *window_of([field.name for field in self._first]),
             *(F.col(own).alias(field.name) for own, field in zip(self._own, self._keys, strict=True)),
             *(
-                _cast(F.expr(one.rule.finished.format(*one.arguments, **_numbered("m", i, one))), field.dataType).alias(
-                    field.name
-                )
-                for i, (one, field) in enumerate(zip(self._wanted, self._results, strict=True))
+                # Types that differ in whether they hold nulls at most, as after they were stored, cannot be cast.
+                (
+                    one if kind.dataType.simpleString() == field.dataType.simpleString() else one.cast(field.dataType)
+                ).alias(field.name)
+                for one, kind, field in zip(results, kinds, self._results, strict=True)
             ),
         )
 
@@ -122,11 +131,6 @@ class SqlParts:
             for i, one in enumerate(self._wanted)
             for j, part in enumerate(one.rule.parts)
         ]
-
-
-def _cast(column: Column, kind: DataType) -> Column:
-    """Cast to a plain type. Arrays and structs are of theirs already, and may not be cast to 'without nulls'."""
-    return column if isinstance(kind, (ArrayType, MapType, StructType)) else column.cast(kind)
 
 
 def _part(aggregate: int, number: int) -> str:

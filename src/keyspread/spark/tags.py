@@ -14,7 +14,7 @@ def tags_of(partitions: int) -> tuple[int, ...]:
     """Give the tag of every partition: the smallest integer that Spark hashes to it.
 
     >>> tags_of(4)
-    (1, 2, 3, 7)
+    (12, 6, 2, 0)
     """
     found: dict[int, int] = {}
     tag = 0

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.spark.classic import local_property
 from keyspread.spark.identity import check_identity
 from keyspread.spark.keys import Key, key_columns
 from keyspread.spark.merge import Aggregates, partial, parts_of
@@ -120,17 +121,9 @@ class Totals:
             "kind": "totals",
             "key": list(names),
             "aggregates": parts.identity,
-            "query": _query(rows.sparkSession),
+            # With a new checkpoint, batches are numbered from 0 again, and would be taken for those that are there.
+            "query": local_property(rows.sparkSession, _QUERY),
             "rows": rows.schema.jsonValue(),
         }
         used = any(name.startswith(("batch-", "until-")) for name in self._folder.names())
         check_identity(self._folder, _IDENTITY, identity, used)
-
-
-def _query(spark: SparkSession) -> str | None:
-    """Give the id of the query that calls: with a new checkpoint batches are numbered from 0 again."""
-    try:
-        found: str | None = spark.sparkContext.getLocalProperty(_QUERY)
-    except Exception:  # Connect has no sparkContext
-        return None
-    return found
