@@ -70,31 +70,20 @@ def packer(kept: Kept, make: Tables) -> Callable[[Iterator[pa.RecordBatch]], Ite
         owner = (table.column(0).to_numpy().view(np.uint64) % np.uint64(kept.workers)).astype(np.int64)
         windows = table.columns[1:3] if kept.windowed else []
         groups = groups_of([pa.array(owner), *windows])
-        order = np.argsort(groups.of_row, kind="stable")
-        ends = np.cumsum(np.bincount(groups.of_row))
-        sorted_ = table.take(pa.array(order))
-        blobs = [to_blob(sorted_.slice(end - size, size), kept.identity) for end, size in _cuts(ends)]
-        first = pa.array(groups.first)
-        bounds = [column.take(first).combine_chunks() for column in windows]
-        columns = [
-            pa.array(tags[owner[groups.first]]),
-            *(micros for bound in bounds for micros in [bound.cast(pa.int64())]),
-            pa.array(blobs, pa.binary()),
-        ]
-        names = ["tag", "start", "end", "blob"] if bounds else ["tag", "blob"]
-        if bounds:
-            columns.append(pa.StructArray.from_arrays(bounds, names=["start", "end"]))
-            names.append("window")
-        yield pa.RecordBatch.from_arrays(columns, names=names)
+        sizes = np.bincount(groups.of_row)
+        begins = np.cumsum(sizes) - sizes
+        together = table.take(pa.array(np.argsort(groups.of_row, kind="stable")))
+        blobs = [to_blob(together.slice(*cut), kept.identity) for cut in zip(begins, sizes, strict=True)]
+        columns = {"tag": pa.array(tags[owner[groups.first]])}
+        if kept.windowed:
+            bounds = [column.take(pa.array(groups.first)).combine_chunks() for column in windows]
+            columns["start"], columns["end"] = (bound.cast(pa.int64()) for bound in bounds)
+        columns["blob"] = pa.array(blobs, pa.binary())
+        if kept.windowed:
+            columns["window"] = pa.StructArray.from_arrays(bounds, names=["start", "end"])
+        yield pa.RecordBatch.from_pydict(columns)
 
     return pack
-
-
-def _cuts(ends: Any) -> Iterator[tuple[int, int]]:
-    begin = 0
-    for end in ends.tolist():
-        yield end, end - begin
-        begin = end
 
 
 def unpacker(finish: Merge) -> Tables:

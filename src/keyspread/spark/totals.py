@@ -33,6 +33,9 @@ class Totals:
     All aggregates and operators of `aggregate` can be kept like this, sketches too. `folder` is a path or an address
     that both Spark and pyarrow know. Every `merge_every` batches the partial states are merged into one.
 
+    A query with a new checkpoint counts its batches from 0 again and needs a new folder: it is refused the old one, but
+    for Spark Connect, where the query cannot be told from another.
+
     >>> from keyspread.spark import Totals, session
     >>> import tempfile
     >>> spark, folder = session(), tempfile.mkdtemp()
