@@ -58,8 +58,10 @@ class Schedule:
         many = dice.randrange(4, 8)
         cuts = sorted(dice.randrange(len(rows)) for _ in range(many - 1))
         batches = [rows[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
-        faults = sorted((dice.randrange(many), dice.choice(FAULTS)) for _ in range(dice.randrange(2, 4)))
-        made = cls(folder / f"{number:02d}", WAYS[number % len(WAYS)], batches, faults)
+        way = WAYS[number % len(WAYS)]
+        possible = FAULTS[:3] if way == "folder" else FAULTS  # each batch of a folder of totals is planned by itself
+        faults = sorted((dice.randrange(many), dice.choice(possible)) for _ in range(dice.randrange(2, 4)))
+        made = cls(folder / f"{number:02d}", way, batches, faults)
         made.write()
         return made
 
@@ -114,7 +116,8 @@ def drive(url: str, settings: str, folders: list[str]) -> None:
 
     from keyspread.spark import Totals, aggregate, session, stream_settings
 
-    spark = session(master=url, **json.loads(settings), **stream_settings(WORKERS))
+    preloaded = {"spark.python.daemon.module": "keyspread.spark.daemon"}  # new executors and Pythons are soon ready
+    spark = session(master=url, **json.loads(settings), **stream_settings(WORKERS), **preloaded)
     wanted = {"n": "count(*)", "total": "sum(value)"}
     for folder in map(Path, folders):
         if (folder / "done").exists():
@@ -196,28 +199,30 @@ class Disturber:
             at = int(progress.read_text() or 0) if progress.exists() else 0
             if waiting and waiting[0][0] <= at and (at or (schedule.folder / "checkpoint").exists()):
                 time.sleep(dice.random() * 1.5)  # anywhere within the batch
-                self.disturb(waiting.pop(0)[1], schedule, dice)
+                if self.disturb(waiting[0][1], schedule, dice):
+                    schedule.happened.append(waiting.pop(0)[1])
             time.sleep(0.05)
+        schedule.happened += [f"{fault} (came too late)" for _, fault in waiting]
         return True
 
-    def disturb(self, fault: str, schedule: Schedule, dice: random.Random) -> None:
-        done = True
+    def disturb(self, fault: str, schedule: Schedule, dice: random.Random) -> bool:
+        """Give whether there was something to hit."""
         if fault == "executor":
-            done = bool(running := self.cluster.executors())
+            running = self.cluster.executors()
             if running:
                 self.cluster.kill_executor(dice.choice(running))
-        elif fault == "python":
-            done = kill_python(self.cluster, dice)
-        elif fault == "driver":
+            return bool(running)
+        if fault == "python":
+            return kill_python(self.cluster, dice)
+        if fault == "driver":
             self.stop()
             self.start()
-        else:
-            files = sorted((schedule.folder / "checkpoint" / "keyspread").glob("0*/0*"))
-            done = bool(files)
-            for file in files[-WORKERS:]:
-                with contextlib.suppress(OSError):
-                    file.write_bytes(b"damaged") if fault == "damaged" else file.unlink()
-        schedule.happened.append(fault if done else f"{fault} (nothing to hit)")
+            return True
+        files = sorted((schedule.folder / "checkpoint" / "keyspread").glob("0*/0*"))
+        for file in files[-WORKERS:]:
+            with contextlib.suppress(OSError):
+                file.write_bytes(b"damaged") if fault == "damaged" else file.unlink()
+        return bool(files)
 
 
 def kill_python(cluster, dice: random.Random) -> bool:  # type: ignore[no-untyped-def]
