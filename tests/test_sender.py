@@ -137,6 +137,94 @@ def test_equal_to_the_rules_for_any_stream(scheme, workers, stream, seed, source
     assert sender.route(np.array(stream, np.int64)).tolist() == oracle.route(stream)
 
 
+# Messages of different weight, workers of different capacity.
+
+UNEVEN = [1, 2, 7, 50, 130]
+
+
+def capacities_of(workers, seed):
+    return np.random.default_rng(seed).choice([1, 1.5, 4, 10], workers).tolist()
+
+
+def check_equal_weighted(sender, oracle, stream, weights):
+    cuts = range(500, stream.size, 500)
+    for part, heavy in zip(np.split(stream, cuts), np.split(weights, cuts), strict=True):
+        assert sender.route(part, heavy).tolist() == oracle.route(part, heavy)
+        assert sender.loads.tolist() == oracle.loads
+        assert sender.choices == oracle.choices
+
+
+@pytest.mark.parametrize("workers", UNEVEN)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("half_life", [None, 400, "auto"])
+def test_equal_to_the_rules_with_weights_and_capacities(scheme, workers, half_life):
+    options = {"capacities": capacities_of(workers, seed=workers), "half_life": half_life, "seed": 4, "source": 2}
+    sender, oracle = senders(scheme, workers, naive.ExactCounts(), **options)
+    stream = zipf(1.2, 10 * workers, 2500, seed=workers) % (5 * workers) + np.arange(2500) // 1000
+    check_equal_weighted(sender, oracle, stream, np.random.default_rng(1).integers(0, 1000, 2500))
+
+
+@pytest.mark.parametrize("workers", [3, 50])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_equal_to_the_rules_with_capacities_alone(scheme, workers):
+    sender, oracle = senders(scheme, workers, naive.ExactCounts(), capacities=capacities_of(workers, seed=1))
+    check_equal(sender, oracle, zipf(1.4, 10 * workers, 2500, seed=1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(SCHEMES),
+    st.integers(1, 70),
+    st.lists(st.one_of(st.integers(0, 2), st.integers(-(2**63), 2**63 - 1)), max_size=300),
+    st.integers(0, 300),
+)
+def test_weights_of_one_and_equal_capacities_change_nothing(scheme, workers, stream, cut):
+    """The loop for uneven messages and the quick ones give the same workers, also in turns."""
+    keys = np.array(stream, np.int64)
+    plain, _ = senders(scheme, workers, None)
+    other, _ = senders(scheme, workers, None, capacities=[2.5] * workers)
+    ones = np.ones(keys[:cut].size, np.uint32)
+    first, second = other.route(keys[:cut], ones), other.route(keys[cut:])
+    assert plain.route(keys).tolist() == [*first.tolist(), *second.tolist()]
+
+
+@pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme != "per-key"])
+def test_what_all_messages_weigh_is_no_matter(scheme):
+    """Only what one weighs against the other counts: bytes or kilobytes, the same workers.
+
+    (For 64 messages per-key does not know yet what they weigh, and takes 1.)
+    """
+    stream = zipf(1.3, 300, 4000, seed=1)
+    light, heavy = senders(scheme, 30, None)[0], senders(scheme, 30, None)[0]
+    assert light.route(stream).tolist() == heavy.route(stream, np.full(4000, 1 << 20)).tolist()
+    assert heavy.loads.sum() == 4000 << 20
+
+
+@pytest.mark.parametrize("scheme", ["w-choices", "d-choices", "per-key"])
+def test_load_follows_capacity_and_weight(scheme):
+    """A key with few but heavy messages is hot, and a worker with four times the capacity gets four times the load."""
+    random = np.random.default_rng(5)
+    stream = random.integers(0, 2000, 100_000)
+    weights = np.where(random.random(stream.size) < 0.02, 2500, 50)
+    stream[weights == 2500] = 7
+    capacities = np.array([4.0] * 5 + [1.0] * 20)
+    sender = Sender(scheme, 25, capacities=capacities)
+    sender.route(stream, weights)
+    assert [key for key, _, _ in sender.head()][:1] == [7]
+    fair = weights.sum() * capacities / capacities.sum()
+    assert (sender.loads / fair).max() < 1.02
+
+
+def test_a_restored_sender_goes_on_with_weights_and_capacities():
+    sender = Sender("per-key", 20, capacities=capacities_of(20, seed=3), half_life="auto")
+    stream, weights = zipf(1.5, 1000, 20_000, seed=1), np.random.default_rng(1).integers(1, 5000, 20_000)
+    sender.route(stream[:12_345], weights[:12_345])
+    copy = Sender.restore(sender.snapshot())
+    rest = stream[12_345:], weights[12_345:]
+    assert copy.route(*rest).tolist() == sender.route(*rest).tolist()
+    assert copy.settings == sender.settings
+
+
 # What a sender says of itself.
 
 

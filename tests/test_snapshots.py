@@ -77,7 +77,7 @@ def test_another_format_says_which(snapshot, monkeypatch):
     newer = Sender("key", 2).snapshot()
     monkeypatch.undo()
     assert refused(newer) == (
-        "the snapshot has format 99, this keyspread reads 1: restore it with the keyspread that wrote it"
+        "the snapshot has format 99, this keyspread reads 2: restore it with the keyspread that wrote it"
     )
 
 

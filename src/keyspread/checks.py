@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from keyspread.errors import InputError
 
+LARGEST_WEIGHT = 2**32  # of one message: the sum of two billion of them stays within 64 bits
+
 
 def whole_number(name: str, value: Any, minimum: int = 1, maximum: int = 2**31 - 1) -> int:
     """Return `value` as an int that is at least `minimum`."""
@@ -66,6 +68,41 @@ def hashes(values: Any) -> npt.NDArray[np.int64]:
         )
     # A copy of what is read-only (as from Arrow): for it kernels would have to be compiled a second time.
     return np.require(array, requirements=["C", "W"]).view(np.int64)
+
+
+def weights(values: Any, messages: int) -> npt.NDArray[np.int64]:
+    """Return the weights of so many messages as contiguous int64, none of them negative."""
+    array = np.asarray(values)
+    if array.size == 0 and messages == 0:
+        return np.empty(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError(
+            f"weights must be a one-dimensional array of whole numbers, got {_describe(array)}; "
+            "give bytes, or microseconds instead of seconds"
+        )
+    if array.size != messages:
+        raise InputError(f"there must be one weight a message, got {array.size} for {messages}")
+    if array.size and (array.min() < 0 or array.max() > LARGEST_WEIGHT):
+        wrong = array.min() if array.min() < 0 else array.max()
+        raise InputError(f"a weight must be between 0 and {LARGEST_WEIGHT}, got {wrong}")
+    return np.require(array.astype(np.int64, copy=False), requirements=["C", "W"])
+
+
+def capacities(values: Any, workers: int) -> tuple[float, ...] | None:
+    """Return the capacities of the workers as multiples of their mean, None if all are equal or none are given."""
+    if values is None:
+        return None
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise InputError(f"capacities must be one number a worker, got {values!r}")
+    given = [number("a capacity", value) for value in values]
+    if len(given) != workers:
+        raise InputError(f"capacities must be one number a worker, got {len(given)} for {workers} workers")
+    if min(given) <= 0:
+        raise InputError(f"a capacity must be above 0, got {min(given):g}; a worker that may get nothing is no worker")
+    if min(given) == max(given):
+        return None
+    mean = math.fsum(given) / workers
+    return tuple(value / mean for value in given)
 
 
 def one_hash(value: Any) -> np.uint64:

@@ -36,6 +36,14 @@ class Encoded:
         """Messages of each key."""
         return np.bincount(self.ids, minlength=self.hashes.size)
 
+    def weighed(self, weights: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
+        """Give the sum of the weights of each key's messages; without weights, how many they are."""
+        if weights is None:
+            return self.counts
+        sums = np.zeros(self.hashes.size, np.int64)
+        np.add.at(sums, self.ids, weights)
+        return sums
+
     @cached_property
     def keys(self) -> int:
         """How many keys occur."""

@@ -43,9 +43,9 @@ def halvings(hitters: SpaceSaving, mark: Mark) -> int:
     now = hitters.total - mark.total
     if mark.total == 0 or now == 0:
         return 0
-    change = kernels.unforetold(hitters._summary, mark.counts, now / mark.total, _SURE, _AT_LEAST) / now
+    change = kernels.unforetold(hitters._summary, mark.counts, now / mark.total, _SURE, _AT_LEAST, hitters.unit) / now
     if change == 0:
         return 0
     # 1000 messages, at most 50: 1000 500 250 125 62 31, five halvings
-    most = max(1.0, _WEIGHT * now * (1 - change) / change)
+    most = max(hitters.unit, _WEIGHT * now * (1 - change) / change)
     return max(0, math.ceil(math.log2(mark.total / most)))

@@ -24,7 +24,8 @@ class Mark(NamedTuple):
 class SpaceSaving:
     """SpaceSaving with `capacity` counters: lower <= true <= upper, upper - lower <= total / capacity, on any stream.
 
-    A key without a counter has bounds (0, least count). Memory is fixed; a message costs amortised O(1).
+    Where messages have weights, the distance may be larger by their mean weight. A key without a counter has bounds
+    (0, least count). Memory is fixed; a message costs amortised O(1).
 
     >>> summary = SpaceSaving(2)
     >>> summary.offer_many(np.array([7, 7, 7, 8, 9]))
@@ -47,6 +48,15 @@ class SpaceSaving:
     def total(self) -> int:
         """All messages offered so far (faded ones as what is left of them)."""
         return int(self._summary.scalars[kernels.TOTAL])
+
+    @property
+    def unit(self) -> float:
+        """The mean weight of a message: 1 unless messages have weights."""
+        return self.total / self._messages if self._messages else 1.0
+
+    @property
+    def _messages(self) -> int:
+        return int(self._summary.scalars[kernels.MESSAGES])
 
     def __len__(self) -> int:
         """Give the number of counters in use."""
@@ -137,6 +147,7 @@ class SpaceSaving:
             np.array([upper for _, (_, upper) in kept], np.int64),
             np.array([upper - lower for _, (lower, upper) in kept], np.int64),
             self.total + other.total,
+            self._messages + other._messages,
         )
         return merged
 
@@ -160,7 +171,8 @@ class SpaceSaving:
         left = np.flatnonzero(counts > 0)
         if left.size > into.capacity:
             left = np.sort(left[np.lexsort((keys[left], -counts[left]))[: into.capacity]])
-        into._refill(keys[left], counts[left], (counts - lower)[left], -(-self.total // shares))
+        total, messages = -(-self.total // shares), -(-self._messages // shares)
+        into._refill(keys[left], counts[left], (counts - lower)[left], total, messages)
 
     def mark(self) -> Mark:
         """Remember this moment, to tell later what came before it and what after."""
@@ -206,7 +218,7 @@ class SpaceSaving:
         left = counts > 0
         keys = self._summary.keys[:used][left]
         total = (mark.total >> halvings) + self.total - mark.total
-        self._refill(keys, counts[left], (counts - lower)[left], total)
+        self._refill(keys, counts[left], (counts - lower)[left], total, max(1, round(total / self.unit)))
 
     def _refill(
         self,
@@ -214,13 +226,16 @@ class SpaceSaving:
         counts: npt.NDArray[np.int64],
         errors: npt.NDArray[np.int64],
         total: int,
+        messages: int,
     ) -> None:
         kernels.refill(self._summary, keys, counts, errors)
         self._summary.scalars[kernels.TOTAL] = total
+        self._summary.scalars[kernels.MESSAGES] = messages
 
     def _least(self) -> int:
         """Give what a key without a counter may have at most: nothing while counters are free."""
-        return int(self._summary.counts.min()) if len(self) == self.capacity else 0
+        nearly = (1 << int(self._summary.scalars[kernels.SHIFT])) - 1
+        return int(self._summary.counts.min()) + nearly if len(self) == self.capacity else 0
 
     def _by_key(self) -> dict[int, tuple[int, int]]:
         return {

@@ -12,7 +12,7 @@ Everything follows from the memories of the batch before and from the rows: a ba
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,8 @@ import xxhash
 from keyspread import checks
 from keyspread.errors import InputError, SnapshotError
 from keyspread.metrics import hot_from
-from keyspread.planning import Counts, bucket_count, place, plan_counted
+from keyspread.placing import Aim, Counts, place
+from keyspread.planning import bucket_count, plan_counted
 from keyspread.plans import Plan, buckets_of
 from keyspread.settings import default_threshold
 
@@ -63,7 +64,12 @@ class Memory:
         return cls(Plan.from_json(content["common"]), Counts(buckets, hot))
 
 
-def common_plan(memories: Iterable[Memory], workers: int, threshold: float | None = None) -> Plan:
+def common_plan(
+    memories: Iterable[Memory],
+    workers: int,
+    threshold: float | None = None,
+    capacities: Sequence[float] | None = None,
+) -> Plan:
     """Plan the next batch as if it were the last one, close to the plan of that; without a past, by bucket alone.
 
     The senders of the last batch may have been more or fewer than there are now, and so may its workers.
@@ -83,11 +89,16 @@ def common_plan(memories: Iterable[Memory], workers: int, threshold: float | Non
     for key in [key for key, messages in hot.items() if messages < least]:
         tail[buckets_of(np.array([key], np.int64), buckets)] += hot.pop(key)
     ordered = sorted(hot.items(), key=lambda one: (-one[1], one[0]))
-    return place(Counts(tail, tuple(ordered)), workers, previous)
+    return place(Counts(tail, tuple(ordered)), Aim.of(workers, capacities, 0.0, None), previous)
 
 
 def deal(
-    hashes: npt.NDArray[Any], common: Plan, *, source: int = 0, threshold: float | None = None
+    hashes: npt.NDArray[Any],
+    common: Plan,
+    *,
+    source: int = 0,
+    threshold: float | None = None,
+    weights: npt.NDArray[Any] | None = None,
 ) -> tuple[npt.NDArray[np.int32], Memory]:
     """Give the worker of every message of a sender's part of a batch, and what to remember.
 
@@ -102,7 +113,9 @@ def deal(
     workers = common.workers
     threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
     turn = _turn(checks.whole_number("source", source, minimum=0, maximum=2**62), workers)
-    made, counts = plan_counted(keys, workers, common, threshold, common.buckets.size, turn)
+    weighed = None if weights is None else checks.weights(weights, keys.size)
+    aim = Aim(workers, common.capacities)
+    made, counts = plan_counted(keys, aim, common, threshold, common.buckets.size, turn, weighed)
     return made.route(keys), Memory(common, counts)
 
 
@@ -120,7 +133,8 @@ def workers_of(keys: Iterable[int], memories: Mapping[int, Memory]) -> dict[int,
     found: dict[int, set[int]] = {key: set() for key in wanted}
     for source, memory in memories.items():
         workers, counted = memory.common.workers, memory.counts.buckets
-        made = place(memory.counts, workers, memory.common, _turn(source, workers))
+        aim = Aim(workers, memory.common.capacities)
+        made = place(memory.counts, aim, memory.common, _turn(source, workers))
         split = {hot.hash: hot.workers for hot in made.head}
         buckets = buckets_of(np.array(wanted, np.int64), counted.size).tolist()
         for key, bucket in zip(wanted, buckets, strict=True):
@@ -133,8 +147,8 @@ def workers_of(keys: Iterable[int], memories: Mapping[int, Memory]) -> dict[int,
 
 def check_options(options: dict[str, Any]) -> None:
     """Refuse what looking ahead has no use for; what other schemes take is accepted."""
-    unknown = options.keys() - {"threshold", "seed", "tolerance", "capacity", "choices", "half_life"}
+    unknown = options.keys() - {"threshold", "seed", "tolerance", "capacity", "choices", "half_life", "capacities"}
     if unknown:
-        raise InputError(f"unknown option {min(unknown)!r}; look-ahead takes threshold")
+        raise InputError(f"unknown option {min(unknown)!r}; look-ahead takes threshold and capacities")
     if options.get("threshold") is not None:
         checks.share("threshold", options["threshold"])

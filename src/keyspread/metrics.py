@@ -1,19 +1,23 @@
 """What is measured of an assignment of messages to workers: imbalance, replicas, load of head and tail."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 
-def imbalance(loads: npt.NDArray[Any]) -> float:
+def imbalance(loads: npt.NDArray[Any], capacities: Sequence[float] | None = None) -> float:
     """Give I = largest share of a worker - 1/n: 0 is perfect, and nothing has no imbalance.
 
-    >>> imbalance(np.array([50, 25, 25, 0]))
-    0.25
+    Of workers with different `capacities` (multiples of the mean), what counts is the share per capacity.
+
+    >>> imbalance(np.array([50, 25, 25, 0])), imbalance(np.array([75, 25]), capacities=[1.5, 0.5])
+    (0.25, 0.0)
     """
     total = loads.sum()
-    return float(loads.max() / total - 1 / loads.size) if total else 0.0
+    burden = loads if capacities is None else loads / np.asarray(capacities)
+    return float(burden.max() / total - 1 / loads.size) if total else 0.0
 
 
 def hot_from(threshold: float, total: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keyspread import checks
+from keyspread import checks, metrics
 from keyspread.errors import InputError
 from keyspread.kernels import dealing
 
@@ -45,7 +45,8 @@ class Plan:
     """Gives every message a worker by its hash and its position alone: no state, the same on every attempt.
 
     `buckets` (worker of each hash bucket), `head` (hot keys, hottest first), `loads` (messages planned for each
-    worker), `moved` (share of the messages whose worker did not have their bucket or hot key in the previous plan).
+    worker), `moved` (share of the messages whose worker did not have their bucket or hot key in the previous plan),
+    `capacities` (of the workers, as multiples of their mean; None if they are equal).
 
     >>> from keyspread import plan
     >>> made = plan(np.array([7] * 90 + [8] * 10), workers=2)
@@ -60,6 +61,7 @@ class Plan:
     head: tuple[HotKey, ...]
     loads: npt.NDArray[np.int64]
     moved: float = field(default=0.0)
+    capacities: tuple[float, ...] | None = None
 
     def route(self, hashes: npt.NDArray[Any], start: int = 0) -> npt.NDArray[np.int32]:
         """Give the worker of every message; hashes[0] stands at position `start` of the batch.
@@ -109,9 +111,8 @@ class Plan:
 
     @property
     def imbalance(self) -> float:
-        """The imbalance that the plan leaves: the largest load as a share, minus 1/n."""
-        total = int(self.loads.sum())
-        return float(self.loads.max() / total - 1 / self.workers) if total else 0.0
+        """The imbalance that the plan leaves: the largest load (per capacity) as a share, minus 1/n."""
+        return metrics.imbalance(self.loads, self.capacities)
 
     def __eq__(self, other: object) -> bool:
         """Two plans are equal if they route alike and were made for the same loads."""
@@ -137,6 +138,7 @@ class Plan:
             "head": [asdict(key) for key in self.head],
             "loads": self.loads.tolist(),
             "moved": self.moved,
+            "capacities": self.capacities,
         }
         return json.dumps(content)
 
@@ -176,6 +178,7 @@ class Plan:
             ),
             loads=np.array(whole(content["loads"]), np.int64),
             moved=checks.number("moved", content["moved"]),
+            capacities=_numbers(content.get("capacities")),
         )
 
     def _check(self) -> None:
@@ -185,9 +188,15 @@ class Plan:
             key.ends and key.ends[-1] == dealing.TURNS and len(key.ends) == len(key.workers) == len(key.weights)
             for key in self.head
         )
+        if self.capacities is not None:
+            checks.capacities(self.capacities, self.workers)
         inside = self.buckets.size > 0 and min(named) >= 0 and max(named) < self.workers
         if not inside or self.loads.size != self.workers or not whole:
             raise InputError(f"the plan does not fit its {self.workers} workers; it was changed by hand, plan anew")
+
+
+def _numbers(values: Any) -> tuple[float, ...] | None:
+    return None if values is None else tuple(checks.number("a capacity", value) for value in values)
 
 
 def buckets_of(keys: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int64]:

@@ -1,5 +1,6 @@
 """One source's sender: it decides for every message which worker gets it, from what it sent itself and nothing else."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy.typing as npt
 from keyspread import checks, forgetting, warm_up
 from keyspread.heavy_hitters import HeavyHitter, Mark, SpaceSaving
 from keyspread.kernels.balance import new_balance, regroup
+from keyspread.kernels.fleet import new_fleet
 from keyspread.kernels.routing import Identity, forget, new_candidates
 from keyspread.schemes import Scheme, State, find_scheme
 from keyspread.settings import Settings
@@ -23,7 +25,8 @@ class Sender:
     which a key is hot (default 1/(5n)), `tolerance` the imbalance that D-Choices allows itself (the paper's
     epsilon), `capacity` the number of counters (default 2/threshold), `choices` the fixed d of `greedy`,
     `half_life` a number of messages after which counts and loads are halved (None: never; "auto": old counts lose
-    weight when the hot keys change, and only then).
+    weight when the hot keys change, and only then), `capacities` one number a worker, where they differ: least loaded
+    then means least load per capacity, and a worker is a candidate as often as its capacity says.
 
     >>> from keyspread import hash_keys
     >>> sender = Sender("d-choices", workers=4, source=3, seed=7)
@@ -45,6 +48,7 @@ class Sender:
         capacity: int | None = None,
         choices: int | None = None,
         half_life: float | str | None = None,
+        capacities: Sequence[float] | None = None,
     ) -> None:
         self._scheme: Scheme = find_scheme(scheme)
         settings = Settings.of(
@@ -57,6 +61,7 @@ class Sender:
             capacity=capacity,
             choices=choices,
             half_life=half_life,
+            capacities=capacities,
         )
         self._state = new_state(self._scheme, settings)
         self._review_at = 0
@@ -64,19 +69,28 @@ class Sender:
         self._mark: Mark | None = None  # where the epoch began, with half_life="auto"
         self._shares = _NO_SHARES  # the head for which `choices` was computed
 
-    def route(self, hashes: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    def route(self, hashes: npt.NDArray[Any], weights: npt.NDArray[Any] | None = None) -> npt.NDArray[np.int32]:
         """Give the worker of every message, and remember what that did to the loads.
+
+        With `weights` (whole numbers: bytes, or microseconds of work) the load of a worker is their sum, and a key is
+        hot by its share of that.
 
         >>> Sender("shuffle", workers=3, source=0).route(np.array([5, 5, 5, 5])).size
         4
         """
         keys = checks.hashes(hashes).view(np.uint64)
+        weighed = None if weights is None else checks.weights(weights, keys.size)
+        if weighed is None and self._state.settings.capacities is not None:
+            weighed = np.ones(keys.size, np.int64)
         out = np.empty(keys.size, np.int32)
         done = 0
         while done < keys.size:
             self._pause()
             stop = min(keys.size, done + self._until_pause())
-            self._scheme.route(self._state, keys[done:stop], out[done:stop])
+            if weighed is None:
+                self._scheme.route(self._state, keys[done:stop], out[done:stop])
+            else:
+                self._scheme.route_uneven(self._state, keys[done:stop], weighed[done:stop], out[done:stop])
             self._state.messages += stop - done
             done = stop
         return out
@@ -113,7 +127,7 @@ class Sender:
         state.balance.loads[:] >>= 1
         regroup(state.balance)
         state.levels_are_current = True
-        if state.heavy_hitters is not None and state.candidates is not None:
+        if state.heavy_hitters is not None:
             state.heavy_hitters.fade()
             state.candidates.least[:] >>= 1
             self._scheme.faded(state)
@@ -133,19 +147,21 @@ class Sender:
         """Look at the head again: its shares have moved by a sixteenth at most since the last time, but for a fade."""
         state = self._state
         assert state.heavy_hitters is not None
-        total = state.heavy_hitters.total
-        self._review_at = state.messages + max(64, total // 16)
-        state.margin = warm_up.margin(state.settings.threshold * total)
+        total, state.unit = state.heavy_hitters.total, state.heavy_hitters.unit
+        messages = round(total / state.unit)
+        self._review_at = state.messages + max(64, messages // 16)
+        state.margin = warm_up.margin(state.settings.threshold * messages)
         if self._scheme.sizes_each_key:
             self._scheme.review(state)
             return
         counts = state.heavy_hitters.counts()
-        shares = counts[counts >= state.settings.threshold * total + state.margin] / max(1, total)
+        least = state.settings.threshold * total + state.margin * state.unit
+        shares = counts[counts >= least] / max(1, total)
         if _distance(shares, self._shares) < 1 / 256:
             return  # d would hardly differ, and finding it costs more than routing many messages
         self._shares = shares
         choices = self._scheme.choices(state.settings, shares)
-        if choices != state.choices and state.candidates is not None:
+        if choices != state.choices:
             state.choices = choices
             forget(state.candidates)
 
@@ -166,7 +182,7 @@ class Sender:
 
     @property
     def loads(self) -> npt.NDArray[np.int64]:
-        """Messages sent to each worker (faded, with a half-life in messages), as a copy."""
+        """What was sent to each worker, messages or their weights (faded, with a half-life in messages), as a copy."""
         return self._state.balance.loads.copy()
 
     @property
@@ -188,7 +204,8 @@ class Sender:
         state = self._state
         balance = state.balance
         counters = () if state.heavy_hitters is None else state.heavy_hitters._summary
-        copies = [balance.levels, balance.digests, balance.scalars, *(state.candidates or ())]
+        copies: list[npt.NDArray[Any]] = [balance.levels, balance.digests, balance.scalars, *state.fleet]
+        copies += state.candidates if self._scheme.tracks_head else ()
         return {
             "loads": balance.loads.nbytes,
             "heavy_hitters": sum(array.nbytes for array in counters),
@@ -249,6 +266,7 @@ def new_state(scheme: Scheme, settings: Settings) -> State:
         settings=settings,
         identity=Identity(np.uint64(seed), own % settings.workers),
         balance=new_balance(settings.workers),
+        fleet=new_fleet(settings.workers, settings.capacities),
         choices=scheme.choices(settings, _NO_SHARES),
         turn=own % settings.workers,
     )

@@ -1,6 +1,7 @@
 """What a sender is told, checked and completed: every default of keyspread is set here."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ class Settings:
     fixed_choices: int | None
     half_life: int | str | None
     """Messages; "auto": by the change seen; None: nothing is forgotten."""
+    capacities: tuple[float, ...] | None = None
+    """Of the workers, as multiples of their mean; None: all are equal."""
 
     @classmethod
     def of(
@@ -44,13 +47,15 @@ class Settings:
         capacity: int | None = None,
         choices: int | None = None,
         half_life: float | str | None = None,
+        capacities: Sequence[float] | None = None,
         **unknown: Any,
     ) -> "Settings":
         """Check the parameters and fill in what is left to us."""
         if unknown:
             raise InputError(
                 f"unknown option {sorted(unknown)[0]!r}; "
-                "a sender takes source, seed, threshold, tolerance, capacity, choices, half_life"
+                "a sender takes source, seed, threshold, tolerance, capacity, choices, half_life, "
+                "capacities"
             )
         workers = checks.whole_number("workers", workers)
         threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
@@ -65,6 +70,7 @@ class Settings:
             capacity=_capacity(capacity, threshold) if scheme.tracks_head else 0,
             fixed_choices=None if choices is None else checks.whole_number("choices", choices),
             half_life=_half_life(half_life),
+            capacities=checks.capacities(capacities, workers),
         )
 
 

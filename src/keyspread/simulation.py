@@ -27,9 +27,14 @@ from keyspread.settings import Settings, default_threshold
 _CHUNK = 1 << 18  # messages routed at once: their hashes and workers stay in the cache until they are tallied
 
 
+_UNWEIGHED = np.empty(0, np.int64)
+_Weights = npt.NDArray[np.int64] | None
+_PLANNING = ("buckets", "capacities", "most_moved", "tolerance")
+
+
 @dataclass(frozen=True)
 class Simulation:
-    """What a scheme did to a stream. Loads are messages, imbalances are shares."""
+    """What a scheme did to a stream. Loads are messages, or their weights; imbalances are shares, per capacity."""
 
     scheme: str
     workers: int
@@ -81,6 +86,8 @@ def simulate(
     sources: int = 5,
     seed: int = 0,
     windows: int = 50,
+    weights: npt.NDArray[Any] | None = None,
+    capacities: Sequence[float] | None = None,
     assignment: bool = False,
     progress: Callable[[int], None] | None = None,
     **options: Any,
@@ -88,10 +95,12 @@ def simulate(
     """Deal a stream to `sources` senders in turn and give the exact loads, imbalances and replicas that result.
 
     `scheme` is one of `SCHEMES`, with the options of `Sender`; or one of `keyspread.peers.PEERS`; or "planned", which
-    plans every window from itself (options: threshold, buckets); or "look-ahead", which takes a window for a batch of
-    which each source sees its own part before it deals it. `progress` is called with the number of messages routed so
-    far. A stream that is simulated often is best given as `keyspread.streams.Encoded`, which saves finding its keys
-    each time.
+    plans every window from itself (options: those of `plan`); or "look-ahead", which takes a window for a batch of
+    which each source sees its own part before it deals it. `weights`, one whole number a message, make loads their
+    sums; `capacities`, one number a worker, make an even load one in proportion to them.
+
+    `progress` is called with the number of messages routed so far. A stream that is simulated often is best given as
+    `keyspread.streams.Encoded`, which saves finding its keys each time.
 
     >>> stream = np.random.default_rng(1).zipf(2.0, 10_000)
     >>> result = simulate(stream, "w-choices", workers=10)
@@ -104,16 +113,23 @@ def simulate(
     windows = checks.whole_number("windows", windows)
     seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63)
     ends = metrics.window_ends(stream.messages, windows)
+    weighed = None if weights is None else checks.weights(weights, stream.messages)
+    relative = checks.capacities(capacities, workers)
+    if relative is not None:
+        options = options | {"capacities": capacities}
     router: _Dealt | _Planner | _LookingAhead
     if isinstance(scheme, str) and scheme.lower() == PLANNED:
         router = _Planner(workers, sources, **options)
     elif isinstance(scheme, str) and scheme.lower() == LOOK_AHEAD:
         router = _LookingAhead(workers, sources, options)
     elif peer := find_peer(scheme):
+        if weighed is not None or relative is not None:
+            raise InputError(f"{peer.name} has neither weights nor capacities in its published rule; leave them out")
         router = _Peers(peer, workers, sources, seed, options, stream)
     else:
         router = _Senders(scheme, workers, sources, seed, options)
-    is_head = stream.counts >= metrics.hot_from(router.threshold, stream.messages)
+    by_key = stream.weighed(weighed)
+    is_head = by_key >= metrics.hot_from(router.threshold, int(by_key.sum()))
     loads = np.zeros((ends.size, workers), np.int64)
     head_load = np.zeros(workers, np.int64)
     met = np.zeros((stream.hashes.size, words_for(workers)), np.uint64)
@@ -121,8 +137,10 @@ def simulate(
     begin = 0
     for window, end in enumerate(ends.tolist()):
         for start, stop in router.stretches(begin, end):
-            routed = router.route(stream.part(start, stop), start)
-            tally(stream.ids[start:stop], routed, is_head, loads[window], head_load, met)
+            own = None if weighed is None else weighed[start:stop]
+            routed = router.route(stream.part(start, stop), start, own)
+            weight = _UNWEIGHED if own is None else own
+            tally(stream.ids[start:stop], routed, weight, is_head, loads[window], head_load, met)
             if assignment:
                 kept[start:stop] = routed
             if progress is not None:
@@ -131,8 +149,8 @@ def simulate(
     replicas = np.empty(stream.hashes.size, np.int64)
     count_bits(met, replicas)
     total = loads.sum(axis=0)
-    over_time = np.array([metrics.imbalance(row) for row in np.cumsum(loads, axis=0)])
-    window_imbalance = np.array([metrics.imbalance(row) for row in loads])
+    over_time = np.array([metrics.imbalance(row, relative) for row in np.cumsum(loads, axis=0)])
+    window_imbalance = np.array([metrics.imbalance(row, relative) for row in loads])
     return Simulation(
         scheme=router.name,
         workers=workers,
@@ -141,7 +159,7 @@ def simulate(
         messages=stream.messages,
         keys=stream.keys,
         threshold=router.threshold,
-        imbalance=metrics.imbalance(total),
+        imbalance=metrics.imbalance(total, relative),
         mean_imbalance=float(over_time.mean()) if over_time.size else 0.0,
         windowed_imbalance=float(window_imbalance.mean()) if window_imbalance.size else 0.0,
         loads=total,
@@ -170,13 +188,16 @@ class _Dealt:
         for start in range(begin, end, step):
             yield start, min(start + step, end)
 
-    def route(self, keys: npt.NDArray[np.int64], start: int) -> npt.NDArray[np.int32]:
+    def route(self, keys: npt.NDArray[np.int64], start: int, weights: _Weights) -> npt.NDArray[np.int32]:
         """Route the messages from `start` on."""
         routed = np.empty(keys.size, np.int32)
         count = len(self._senders)
         for source, sender in enumerate(self._senders):
             own = slice((source - start) % count, None, count)
-            routed[own] = sender.route(keys[own])
+            if isinstance(sender, Sender) and weights is not None:
+                routed[own] = sender.route(keys[own], weights[own])
+            else:
+                routed[own] = sender.route(keys[own])
         return routed
 
     @property
@@ -229,14 +250,14 @@ class _Planner:
         workers: int,
         sources: int,
         threshold: float | None = None,
-        buckets: int | None = None,
-        **unused: Any,
+        **options: Any,
     ) -> None:
-        unknown = unused.keys() - {"tolerance", "capacity", "choices", "half_life"}  # what others take is accepted
+        unknown = options.keys() - {*_PLANNING, "capacity", "choices", "half_life"}  # others take these
         if unknown:
-            raise InputError(f"unknown option {min(unknown)!r}; {PLANNED} takes threshold and buckets")
+            raise InputError(f"unknown option {min(unknown)!r}; {PLANNED} takes threshold, {', '.join(_PLANNING)}")
         self.threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
-        self._workers, self._sources, self._buckets = workers, sources, buckets
+        self._options = {name: value for name, value in options.items() if name in _PLANNING}
+        self._workers, self._sources = workers, sources
         self._plan: Plan | None = None
         self._most = 1
 
@@ -244,9 +265,10 @@ class _Planner:
         """Give the window whole: its plan is made from all of it."""
         yield begin, end
 
-    def route(self, keys: npt.NDArray[np.int64], start: int) -> npt.NDArray[np.int32]:
+    def route(self, keys: npt.NDArray[np.int64], start: int, weights: _Weights) -> npt.NDArray[np.int32]:
         """Plan these messages, then route them."""
-        made = plan(keys, self._workers, previous=self._plan, threshold=self.threshold, buckets=self._buckets)
+        options = {"previous": self._plan, "threshold": self.threshold, "weights": weights, **self._options}
+        made = plan(keys, self._workers, **options)
         self._plan = made
         self._most = max([self._most, *(len(key.workers) for key in made.head)])
         return made.route(keys)
@@ -271,20 +293,22 @@ class _LookingAhead:
         threshold = options.get("threshold")
         self.threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
         self._workers, self._sources = workers, sources
+        self._capacities = options.get("capacities")
         self._memories: list[Memory] = []
 
     def stretches(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Give the batch whole."""
         yield begin, end
 
-    def route(self, keys: npt.NDArray[np.int64], start: int) -> npt.NDArray[np.int32]:
+    def route(self, keys: npt.NDArray[np.int64], start: int, weights: _Weights) -> npt.NDArray[np.int32]:
         """Deal a batch, message i to source i mod s."""
-        common = common_plan(self._memories, self._workers, self.threshold)
+        common = common_plan(self._memories, self._workers, self.threshold, self._capacities)
         self._memories = []
         routed = np.empty(keys.size, np.int32)
         for source in range(self._sources):
             own = slice((source - start) % self._sources, None, self._sources)
-            routed[own], memory = deal(keys[own], common, source=source, threshold=self.threshold)
+            weighed = None if weights is None else weights[own]
+            routed[own], memory = deal(keys[own], common, source=source, threshold=self.threshold, weights=weighed)
             self._memories.append(memory)
         return routed
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from keyspread.sender import Sender
 
 _MAGIC = b"KSND"
-_VERSION = 1
+_VERSION = 2
 
 
 def write(sender: "Sender") -> bytes:
@@ -58,6 +58,7 @@ def write(sender: "Sender") -> bytes:
         "turn": state.turn,
         "choices": state.choices,
         "margin": state.margin,
+        "unit": state.unit,
         "review_at": sender._review_at,
         "fade_at": sender._fade_at,
         "mark_total": None if sender._mark is None else sender._mark.total,
@@ -79,10 +80,12 @@ def read(data: bytes) -> "Sender":
     from keyspread.schemes import find_scheme
 
     sender._scheme = find_scheme(header["scheme"])
-    state = new_state(sender._scheme, Settings(**header["settings"]))
+    told = header["settings"]
+    told["capacities"] = None if told["capacities"] is None else tuple(told["capacities"])  # JSON has no tuples
+    state = new_state(sender._scheme, Settings(**told))
     sender._state = state
     state.messages, state.turn = header["messages"], header["turn"]
-    state.choices, state.margin = header["choices"], header["margin"]
+    state.choices, state.margin, state.unit = header["choices"], header["margin"], header["unit"]
     sender._review_at, sender._fade_at = header["review_at"], header["fade_at"]
     sender._shares = arrays["shares"]
     sender._mark = Mark(arrays["mark"], header["mark_total"]) if "mark" in arrays else None

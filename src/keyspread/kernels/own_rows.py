@@ -10,50 +10,55 @@ import numpy as np
 
 from keyspread.kernels.balance import add, least_loaded
 from keyspread.kernels.compiled import entry, part
+from keyspread.kernels.fleet import drawn
 from keyspread.kernels.machine import trailing_zeros
 from keyspread.kernels.mixing import candidate
 from keyspread.kernels.routing import _least_of_few as least_of_few
 from keyspread.kernels.summary import find
 
 _ONE, _NONE = np.uint64(1), np.uint64(0)
+_HAIR = 1e-9  # sums of capacities differ that much by the order in which they are added
 COVERED, FIRST = 0, 1  # row 0: who is on any list; from row 1 on, the lists, hottest key first
-_LEAD = 2  # messages that a cold key's first worker may be ahead of its second
+LEAD = 2  # messages, of mean weight, that a cold key's first worker may be ahead of its second
 _PATIENCE = 4  # draws a worker, after which a list takes everyone: the last few are hardly ever drawn
 
 
 @part
-def _write(candidates: Any, row: Any, key: Any, size: Any, missing: Any, identity: Any, loads: Any) -> Any:
-    """Write the first `size` workers of `key`, more if it takes that to add `missing` workers to COVERED.
+def _write(candidates: Any, row: Any, key: Any, size: Any, missing: Any, identity: Any, loads: Any, fleet: Any) -> Any:
+    """Write the first workers of `key`, as many as hold what `size` mean workers do; more if COVERED lacks `missing`.
 
-    Return how long the list has become, and how many it added.
+    Return what the list has become, and what it added to COVERED, in mean workers too.
     """
     rows, workers = candidates.rows, loads.size
     for word in range(rows.shape[1]):
         rows[row, word] = _NONE
-    number, length, added = 0, 0, 0
-    least = loads[candidate(key, identity.keys, 0, workers)]
-    drawn = _PATIENCE * workers
-    while length < workers and (length < size or added < missing or number >= drawn):
-        worker: Any = candidate(key, identity.keys, number, workers) if number < drawn else np.int64(number - drawn)
+    number, length, held, added = 0, 0, 0.0, 0.0
+    least = loads[drawn(fleet, key, identity.keys, 0)]
+    patient = _PATIENCE * workers
+    while length < workers and (held < size - _HAIR or added < missing - _HAIR or number >= patient):
+        worker: Any = drawn(fleet, key, identity.keys, number) if number < patient else np.int64(number - patient)
         number += 1
         word, bit = worker >> 6, _ONE << np.uint64(worker & 63)
         if rows[row, word] & bit:
             continue
         rows[row, word] |= bit
         length += 1
+        held += fleet.capacity[worker]
         least = min(least, loads[worker])
         if not rows[COVERED, word] & bit:
             rows[COVERED, word] |= bit
-            added += 1
+            added += fleet.capacity[worker]
     candidates.least[row] = least
     candidates.owner[row] = key
     candidates.draws[row] = number
-    return length, added
+    return held, added
 
 
 @entry
-def allot(candidates: Any, counters: Any, keys: Any, sizes: Any, needed: Any, identity: Any, loads: Any) -> None:
-    """Give `keys`, which have these counters, hottest first, lists of `sizes` workers.
+def allot(
+    candidates: Any, counters: Any, keys: Any, sizes: Any, needed: Any, identity: Any, loads: Any, fleet: Any
+) -> None:
+    """Give `keys`, which have these counters, hottest first, lists of `sizes` workers, counted by their capacity.
 
     Together they reach `needed` workers at least: whom the others leave out, the list of the hottest takes in, and
     sizes[0] tells how long it has become.
@@ -63,20 +68,20 @@ def allot(candidates: Any, counters: Any, keys: Any, sizes: Any, needed: Any, id
     for word in range(candidates.rows.shape[1]):
         candidates.rows[COVERED, word] = _NONE
     listed = min(counters.size, candidates.least.size - FIRST)  # no room: the coldest keep their two workers
-    reached = 0
+    reached = 0.0
     for place in range(listed - 1, -1, -1):
         counter = counters[place]
-        missing = needed - reached if place == 0 else 0
+        missing = needed - reached if place == 0 else 0.0
         row = FIRST + place
-        sizes[place], added = _write(candidates, row, keys[place], sizes[place], missing, identity, loads)
+        sizes[place], added = _write(candidates, row, keys[place], sizes[place], missing, identity, loads, fleet)
         reached += added
         candidates.row_of[counter] = row
     candidates.used[0] = FIRST + listed
 
 
 @entry
-def measure(candidates: Any, counters: Any, keys: Any, loads: Any, sizes: Any, least: Any) -> None:
-    """Write the length of the list of every key, 0 if it has none, and the least load on it."""
+def measure(candidates: Any, counters: Any, keys: Any, loads: Any, fleet: Any, sizes: Any, least: Any) -> None:
+    """Write the capacity of the list of every key, 0 if it has none, and the least load per capacity on it."""
     for place in range(counters.size):
         row = candidates.row_of[counters[place]]
         if row < 0 or candidates.owner[row] != keys[place]:
@@ -84,10 +89,11 @@ def measure(candidates: Any, counters: Any, keys: Any, loads: Any, sizes: Any, l
         for word in range(candidates.rows.shape[1]):
             rest = candidates.rows[row, word]
             while rest:
-                load = loads[(word << 6) + trailing_zeros(rest)]
+                worker = (word << 6) + trailing_zeros(rest)
                 rest &= rest - _ONE
-                least[place] = load if sizes[place] == 0 else min(least[place], load)
-                sizes[place] += 1
+                burden = loads[worker] * fleet.burden[worker]
+                least[place] = burden if sizes[place] == 0 else min(least[place], burden)
+                sizes[place] += fleet.capacity[worker]
 
 
 @entry
@@ -110,7 +116,7 @@ def _first_or_second(loads: Any, key: Any, identity: Any) -> Any:
     """
     first = candidate(key, identity.keys, 0, loads.size)
     second = candidate(key, identity.keys, 1, loads.size)
-    return second if loads[first] - loads[second] > _LEAD else first
+    return second if loads[first] - loads[second] > LEAD else first
 
 
 @entry

@@ -41,7 +41,7 @@ def route_by_recent_heat(
     """
     workers = loads.size
     for i in range(keys.size):
-        counter = offer(summary, keys[i], 1)
+        counter = offer(summary, keys[i], 1, 1)
         count = summary.counts[counter]
         top = max(top, count)
         if owner[counter] != keys[i]:

@@ -56,6 +56,11 @@ def new_candidates(workers: int, capacity: int, most_rows: int) -> Candidates:
     )
 
 
+def no_candidates() -> Candidates:
+    """Make what schemes have that keep no candidates."""
+    return new_candidates(1, 0, 0)
+
+
 @part
 def _least_of_two(loads: Any, key: Any, identity: Any, start: Any) -> Any:
     first = candidate(key, identity.keys, 0, loads.size)

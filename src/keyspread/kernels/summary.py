@@ -6,7 +6,8 @@ and has grown since. That move is paid by the hits that made it grow.
 
 The queue is a ring of levels (one list a count) over [level, end); counters beyond `end` wait outside and are dealt
 to the ring when `level` reaches `end`. The ring has at least as many levels as there are counters, and
-the least counter must grow by one a level, so dealing costs O(1) a message too.
+the least counter must grow by one a level, so dealing costs O(1) a message too. Where messages have weights, a
+level takes in as many counts as the mean weight at most (a power of two): the least counter is the least but for that.
 """
 
 import math
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from keyspread.kernels.compiled import entry, part
 from keyspread.kernels.mixing import GOLDEN
 
-SIZE, TOTAL, LEVEL, END, QUEUED = range(5)
+SIZE, TOTAL, LEVEL, END, QUEUED, MESSAGES, SHIFT = range(7)
 _EMPTY = -1
 _32 = np.uint64(32)
 
@@ -46,7 +47,7 @@ def new_summary(capacity: int) -> Summary:
         chain=np.full(capacity, _EMPTY, np.int32),
         following=np.full(capacity, _EMPTY, np.int32),
         ring=np.full(_power_of_two(capacity), _EMPTY, np.int32),
-        scalars=np.zeros(5, np.int64),
+        scalars=np.zeros(7, np.int64),
     )
 
 
@@ -92,8 +93,9 @@ def _unlink(summary: Any, counter: Any) -> None:
 @part
 def _enqueue(summary: Any, counter: Any, count: Any) -> None:
     """Queue a counter under its count; beyond the ring it waits for the next dealing."""
-    if count < summary.scalars[END]:
-        at = count & (summary.ring.size - 1)
+    level = count >> summary.scalars[SHIFT]
+    if level < summary.scalars[END]:
+        at = level & (summary.ring.size - 1)
         summary.following[counter] = summary.ring[at]
         summary.ring[at] = counter
 
@@ -105,6 +107,11 @@ def _deal(summary: Any) -> None:
     least = summary.counts[0]
     for counter in range(size):
         least = min(least, summary.counts[counter])
+    shift = summary.scalars[SHIFT]
+    while summary.scalars[TOTAL] >> (shift + 1) >= summary.scalars[MESSAGES] > 0:
+        shift += 1
+    summary.scalars[SHIFT] = shift
+    least >>= shift
     for level in range(summary.ring.size):  # a loop, because a slice takes Numba half a second to compile
         summary.ring[level] = _EMPTY
     summary.scalars[LEVEL] = least
@@ -130,7 +137,7 @@ def _take_least(summary: Any) -> Any:
             continue
         summary.ring[at] = summary.following[counter]
         count = summary.counts[counter]
-        if count == scalars[LEVEL]:
+        if count >> scalars[SHIFT] == scalars[LEVEL]:
             return counter
         _enqueue(summary, counter, count)  # it has grown since it was queued
 
@@ -157,10 +164,11 @@ def _admit(summary: Any, key: Any, amount: Any) -> Any:
 
 
 @part
-def offer(summary: Any, key: Any, amount: Any) -> Any:
-    """Count `key` once more, `amount` times; return its counter."""
+def offer(summary: Any, key: Any, amount: Any, messages: Any) -> Any:
+    """Count `key` once more: so many messages that weigh `amount` together; return its counter."""
     counter = find(summary, key)
     summary.scalars[TOTAL] += amount
+    summary.scalars[MESSAGES] += messages
     if counter >= 0:
         summary.counts[counter] += amount
         return counter
@@ -171,8 +179,20 @@ def offer(summary: Any, key: Any, amount: Any) -> Any:
 def observe(summary: Any, keys: Any, hot: Any, threshold: Any, margin: Any) -> None:
     """Count every key; hot[i] is its counter if its count is >= threshold * total + margin by then, else -1."""
     for i in range(keys.size):
-        counter = offer(summary, keys[i], 1)
+        counter = offer(summary, keys[i], 1, 1)
         if summary.counts[counter] >= threshold * summary.scalars[TOTAL] + margin:
+            hot[i] = counter
+        else:
+            hot[i] = _EMPTY
+
+
+@entry
+def observe_weighted(summary: Any, keys: Any, weights: Any, hot: Any, threshold: Any, margin: Any) -> None:
+    """Do what `observe` does for messages with weights; `margin` is a multiple of the mean weight by then."""
+    for i in range(keys.size):
+        counter = offer(summary, keys[i], weights[i], 1)
+        total = summary.scalars[TOTAL]
+        if summary.counts[counter] >= threshold * total + margin * (total / summary.scalars[MESSAGES]):
             hot[i] = counter
         else:
             hot[i] = _EMPTY
@@ -182,14 +202,14 @@ def observe(summary: Any, keys: Any, hot: Any, threshold: Any, margin: Any) -> N
 def offer_many(summary: Any, keys: Any) -> None:
     """Count every one of `keys` once."""
     for i in range(keys.size):
-        offer(summary, keys[i], 1)
+        offer(summary, keys[i], 1, 1)
 
 
 @entry
 def offer_counts(summary: Any, keys: Any, amounts: Any) -> None:
     """Count keys[i] amounts[i] times."""
     for i in range(keys.size):
-        offer(summary, keys[i], amounts[i])
+        offer(summary, keys[i], amounts[i], amounts[i])
 
 
 @entry
@@ -212,10 +232,11 @@ def refill(summary: Any, keys: Any, counts: Any, errors: Any) -> None:
 
 
 @entry
-def unforetold(summary: Any, before: Any, ratio: Any, deviations: Any, messages: Any) -> Any:
+def unforetold(summary: Any, before: Any, ratio: Any, deviations: Any, messages: Any, unit: Any) -> Any:
     """Return how many messages came since `before` (counts, one a counter) that were not to be expected by then.
 
-    A count c was to grow by c * ratio. Only growth beyond that by so many deviations and messages is no chance.
+    A count c was to grow by c * ratio. Only growth beyond that by so many deviations and messages is no chance. A
+    message counts `unit` on average, and so does what is returned.
     """
     least = before[0]
     for counter in range(before.size):
@@ -226,6 +247,6 @@ def unforetold(summary: Any, before: Any, ratio: Any, deviations: Any, messages:
         past = before[counter] if error < before[counter] else least
         expected = past * ratio
         surplus = count - max(before[counter], error) - expected
-        if surplus > messages and surplus > messages + deviations * math.sqrt(expected):
+        if surplus > messages * unit and surplus > messages * unit + deviations * math.sqrt(expected * unit):
             found += surplus
     return found

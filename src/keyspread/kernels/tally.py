@@ -10,13 +10,17 @@ _ONE = np.uint64(1)
 
 
 @entry
-def tally(ids: Any, routed: Any, is_head: Any, loads: Any, head_loads: Any, met: Any) -> None:
-    """Add messages to `loads`, those of hot keys to `head_loads` too, and set the worker's bit in the key's row."""
+def tally(ids: Any, routed: Any, weights: Any, is_head: Any, loads: Any, head_loads: Any, met: Any) -> None:
+    """Add messages to `loads`, those of hot keys to `head_loads` too, and set the worker's bit in the key's row.
+
+    Without `weights` (an empty array) each message counts 1.
+    """
     for i in range(ids.size):
         key, worker = ids[i], np.int64(routed[i])
-        loads[worker] += 1
+        weight = weights[i] if weights.size else 1
+        loads[worker] += weight
         if is_head[key]:
-            head_loads[worker] += 1
+            head_loads[worker] += weight
         met[key, worker >> 6] |= _ONE << np.uint64(worker & 63)
 
 

@@ -72,6 +72,7 @@ class Fish(Peer):
         counts = (summary.counts[:used] * self._decay).astype(np.int64)
         left = counts > 0
         keys, widths = summary.keys[:used][left], self._widest[:used][left]
-        self._hitters._refill(keys, counts[left], np.zeros(keys.size, np.int64), int(self._hitters.total * self._decay))
+        total = int(self._hitters.total * self._decay)
+        self._hitters._refill(keys, counts[left], np.zeros(keys.size, np.int64), total, total)
         self._widest[: keys.size], self._owner[: keys.size] = widths, keys
         self._top = int(counts.max(initial=0))

@@ -5,8 +5,8 @@ A reader of the paper finds Algorithm 1 in `route`. What a hot key may use is ea
 
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.routing import route_head_to_anyone, route_head_to_few, route_head_to_row
-from keyspread.kernels.summary import observe
-from keyspread.schemes.scheme import Keys, Scheme, State, Workers
+from keyspread.kernels.summary import observe, observe_weighted
+from keyspread.schemes.scheme import Keys, Scheme, State, Weights, Workers
 
 
 class HeadAndTail(Scheme):
@@ -21,9 +21,15 @@ class HeadAndTail(Scheme):
         observe(state.heavy_hitters._summary, keys, out, state.settings.threshold, state.margin)
         self.route_marked(state, keys, out)
 
+    def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+        """Do the same for messages of these weights, or workers of different capacity."""
+        assert state.heavy_hitters is not None
+        summary, threshold = state.heavy_hitters._summary, state.settings.threshold
+        observe_weighted(summary, keys, weights, out, threshold, state.margin)
+        self.route_marked_uneven(state, keys, weights, out)
+
     def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
         """Route messages whose entry in `out` says whether they are hot."""
-        assert state.candidates is not None
         balance, identity, messages = state.balance, state.identity, state.messages
         if state.choices <= max(4, balance.levels.shape[1] // 4) and state.choices < balance.loads.size:
             route_head_to_few(keys, out, messages, identity, balance.loads, state.choices)

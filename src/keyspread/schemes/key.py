@@ -1,5 +1,6 @@
 """Key grouping: one hash, one worker. The skew of the keys becomes the skew of the workers."""
 
+from keyspread.kernels import uneven
 from keyspread.kernels.routing import route_by_key
 from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Workers
 from keyspread.settings import Settings
@@ -9,6 +10,7 @@ class KeyGrouping(Scheme):
     """Every key has one worker."""
 
     name, alias = "key", "kg"
+    cold = uneven.FIRST
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """One."""

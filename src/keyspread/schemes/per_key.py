@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keyspread.kernels import uneven
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.own_rows import (
     allot,
@@ -23,6 +24,8 @@ from keyspread.schemes.scheme import Keys, Shares, State, Workers
 from keyspread.settings import Settings
 
 Counters = npt.NDArray[np.int64]
+Sizes = npt.NDArray[np.float64]
+"""Of lists, in workers of mean capacity."""
 
 _SLACK = 1.25  # a quarter more room than the share fills: other hot keys are on the same workers
 _STEP = 8  # a list that is too short grows by an eighth
@@ -40,6 +43,7 @@ class PerKey(HeadAndTail):
 
     name, alias = "per-key", "pk"
     sizes_each_key = True
+    cold, hot = uneven.FIRST_OR_SECOND, uneven.OWN_LIST
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """As many as the hottest key may use."""
@@ -49,33 +53,31 @@ class PerKey(HeadAndTail):
         """Give the length of each list; for the hottest, whom it must take in at most."""
         sizes = _sizes(head, settings.workers)
         sizes[:1] = np.maximum(sizes[:1], _workers_to_reach(head[sizes > 2].sum(), settings.workers))
-        return sizes
+        return sizes.astype(np.int32)
 
     def review(self, state: State) -> None:
         """Size the lists of all hot keys anew. Together they reach as many workers as the head needs."""
         assert state.heavy_hitters is not None
-        assert state.candidates is not None
         workers, total = state.settings.workers, max(1, state.heavy_hitters.total)
         counters, keys, counts = _hottest_first(state)
         # The share that a key has for sure, up to chance: what was sent to one worker too many cannot be taken back.
-        shares = (counts - np.sqrt(counts)) / total
-        forgotten = 1 - total / max(total, state.messages)
+        shares = (counts - np.sqrt(counts * state.unit)) / total
+        known = total / state.unit
+        forgotten = 1 - known / max(known, state.messages)
         sizes = _lengthened(state, counters, keys, _sizes(shares, workers, forgotten))
         several = sizes > min(2, workers)
         counters, keys, sizes = counters[several], keys[several], sizes[several]
-        needed = max(_workers_to_reach(shares[several].sum(), workers), math.ceil(forgotten * workers))
-        allot(state.candidates, counters, keys, sizes, needed, state.identity, state.balance.loads)
-        state.choices = int(sizes.max(initial=min(2, workers)))
+        needed = 1.0 * max(_workers_to_reach(shares[several].sum(), workers), math.ceil(forgotten * workers))
+        allot(state.candidates, counters, keys, sizes, needed, state.identity, state.balance.loads, state.fleet)
+        state.choices = math.ceil(sizes.max(initial=min(2, workers)))
 
     def faded(self, state: State) -> None:
         """Find the lists again."""
         assert state.heavy_hitters is not None
-        assert state.candidates is not None
         find_owners(state.candidates, state.heavy_hitters._summary)
 
     def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
         """Route a hot key to the least loaded of its list."""
-        assert state.candidates is not None
         balance, identity, messages = state.balance, state.identity, state.messages
         if state.choices <= _FEW and state.choices < balance.loads.size:
             route_head_to_own_few(keys, out, messages, identity, balance.loads, state.candidates)
@@ -89,55 +91,53 @@ class PerKey(HeadAndTail):
 
 def lists_of(state: State) -> dict[str, npt.NDArray[Any]]:
     """Give what is needed to write the lists again: they cannot be computed, for they depend on the past."""
-    assert state.candidates is not None
     counters = np.flatnonzero(state.candidates.row_of >= 0)
     keys = state.candidates.owner[state.candidates.row_of[counters]]
-    sizes, least = np.zeros(counters.size, np.int32), np.zeros(counters.size, np.int64)
-    measure(state.candidates, counters, keys, state.balance.loads, sizes, least)
+    sizes, least = np.zeros(counters.size), np.zeros(counters.size)
+    measure(state.candidates, counters, keys, state.balance.loads, state.fleet, sizes, least)
     return {"listed": counters, "list_keys": keys, "list_sizes": sizes}
 
 
 def take_lists(state: State, lists: dict[str, npt.NDArray[Any]]) -> None:
     """Write the lists that `lists_of` gave."""
-    assert state.candidates is not None
     counters, keys, sizes = lists["listed"], lists["list_keys"], lists["list_sizes"]
-    allot(state.candidates, counters, keys, sizes, 0, state.identity, state.balance.loads)
+    allot(state.candidates, counters, keys, sizes, 0.0, state.identity, state.balance.loads, state.fleet)
 
 
 def _hottest_first(state: State) -> tuple[Counters, Keys, Counters]:
     """Give all keys that are hot for sure: their counters, themselves and their counts."""
     assert state.heavy_hitters is not None
     summary, used = state.heavy_hitters._summary, len(state.heavy_hitters)
-    hot = np.flatnonzero(summary.counts[:used] >= state.settings.threshold * state.heavy_hitters.total + state.margin)
+    least = state.settings.threshold * state.heavy_hitters.total + state.margin * state.unit
+    hot = np.flatnonzero(summary.counts[:used] >= least)
     hot = hot[np.lexsort((summary.keys[hot], -summary.counts[hot]))]
     return hot, summary.keys[hot], summary.counts[hot]
 
 
-def _sizes(shares: Shares, workers: int, forgotten: float = 0.0) -> Workers:
+def _sizes(shares: Shares, workers: int, forgotten: float = 0.0) -> Sizes:
     """Give ⌈1.25·p·n⌉ + 1, and all workers at most; more where the past was forgotten and shares are known late."""
     caution = _CAUTION * forgotten
     # 0.08 * 100 * 1.25 is 10, not 10.000000000000002
     wanted = np.ceil(_SLACK * (1 + caution) * shares * workers + caution - 1e-9) + 1
-    sizes: Workers = np.minimum(wanted, workers).astype(np.int32)
+    sizes: Sizes = np.minimum(wanted, workers)
     return sizes
 
 
-def _lengthened(state: State, counters: Counters, keys: Keys, sizes: Workers) -> Workers:
+def _lengthened(state: State, counters: Counters, keys: Keys, sizes: Sizes) -> Sizes:
     """Keep lists that are long enough, and lengthen that of the hottest key for which the loads say that it is not.
 
     A key whose least loaded worker lies above the mean, by more than the tolerance and chance, is one of those that
     overload a set of workers with all of their candidates in it. No dealing can mend that, only a longer list.
     """
-    assert state.candidates is not None
     loads = state.balance.loads
-    had, least = np.zeros(counters.size, np.int32), np.zeros(counters.size, np.int64)
-    measure(state.candidates, counters, keys, loads, had, least)
+    had, least = np.zeros(counters.size), np.zeros(counters.size)
+    measure(state.candidates, counters, keys, loads, state.fleet, had, least)
     longer = np.where(had <= _STICKY * sizes, np.maximum(sizes, had), sizes)
     mean = loads.mean()
-    too_much = mean + state.settings.tolerance * loads.sum() + _CHANCE * math.sqrt(mean)
+    too_much = mean + state.settings.tolerance * loads.sum() + _CHANCE * math.sqrt(mean * state.unit)
     short = np.flatnonzero((least > too_much) & (longer == had))[:1]
     longer[short] = np.minimum(had[short] + np.maximum(1, had[short] // _STEP), loads.size)
-    return longer
+    return np.asarray(longer)
 
 
 def _workers_to_reach(head: float, workers: int) -> int:

@@ -1,5 +1,6 @@
 """Round robin for the head, blind to loads: the paper's baseline for W-Choices, at the same memory."""
 
+from keyspread.kernels import uneven
 from keyspread.kernels.routing import route_head_in_turn
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Keys, Shares, State, Workers
@@ -10,6 +11,7 @@ class RoundRobin(HeadAndTail):
     """Hot messages go to all workers in turn; cold keys to the less loaded of two."""
 
     name, alias = "round-robin", "rr"
+    hot = uneven.IN_TURN
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """All workers."""

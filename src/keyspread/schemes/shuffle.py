@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Workers
+from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Weights, Workers
 from keyspread.settings import Settings
 
 
@@ -21,3 +21,10 @@ class ShuffleGrouping(Scheme):
         out[:] = (state.turn + np.arange(keys.size)) % workers
         state.turn = (state.turn + keys.size) % workers
         state.balance.loads[:] += np.bincount(out, minlength=workers)
+
+    def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+        """Go round all the same: whoever is blind to loads is blind to weights and capacities."""
+        before = state.balance.loads.copy()
+        self.route(state, keys, out)
+        state.balance.loads[:] = before
+        np.add.at(state.balance.loads, out, weights)

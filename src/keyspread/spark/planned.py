@@ -15,7 +15,8 @@ from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.kernels.dealing import SCATTER, TURNS, Deal
 from keyspread.metrics import hot_from
-from keyspread.planning import Counts, bucket_count, place, sharpened
+from keyspread.placing import Aim, Counts, place
+from keyspread.planning import bucket_count, sharpened
 from keyspread.plans import Plan, buckets_of
 from keyspread.settings import default_threshold
 from keyspread.spark.keys import Key, free_name, key_columns, key_hash
@@ -61,7 +62,7 @@ def plan(
     hot, cells = _count_hot(rows, bucket_loads, threshold)
     tail = bucket_loads.copy()
     np.subtract.at(tail, buckets_of(np.array([h for h, _ in hot], np.int64), count), [messages for _, messages in hot])
-    placed = place(Counts(tail, hot), workers, previous)
+    placed = place(Counts(tail, hot), Aim(workers), previous)
     # Rows have other positions in a sample than in the whole: where they lie in it would only add noise.
     return placed if sample is not None else sharpened(placed, cells)
 
