@@ -79,9 +79,19 @@ class SpaceSaving:
             keys = np.array([checks.one_hash(h)])
             kernels.offer_counts(self._summary, keys, np.array([count], np.int64))
 
-    def offer_many(self, hashes: npt.NDArray[Any]) -> None:
-        """Count every message of an array of hashes; the same as offering them one by one."""
-        kernels.offer_many(self._summary, checks.hashes(hashes).view(np.uint64))
+    def offer_many(self, hashes: npt.NDArray[Any], weights: npt.NDArray[Any] | None = None) -> None:
+        """Count every message of an array of hashes, by its weight if it has one; the same as one by one.
+
+        >>> summary = SpaceSaving(2)
+        >>> summary.offer_many(np.array([7, 8, 7]), weights=np.array([10, 30, 5]))
+        >>> summary.top(2), summary.total, summary.unit
+        ([(8, 30, 30), (7, 15, 15)], 45, 15.0)
+        """
+        keys = checks.hashes(hashes).view(np.uint64)
+        if weights is None:
+            kernels.offer_many(self._summary, keys)
+        else:
+            kernels.offer_weighted(self._summary, keys, checks.weights(weights, keys.size))
 
     def bounds(self, h: int) -> tuple[int, int]:
         """Give (lower, upper): the true count of `h` lies between them."""
@@ -173,6 +183,31 @@ class SpaceSaving:
             left = np.sort(left[np.lexsort((keys[left], -counts[left]))[: into.capacity]])
         total, messages = -(-self.total // shares), -(-self._messages // shares)
         into._refill(keys[left], counts[left], (counts - lower)[left], total, messages)
+
+    def counters(self) -> dict[str, npt.NDArray[np.int64]]:
+        """Give all that `of_counters` needs to make a summary that says the same."""
+        used = len(self)
+        return {
+            "keys": self._summary.keys[:used].view(np.int64),
+            "counts": self._summary.counts[:used],
+            "errors": self._summary.errors[:used],
+            "totals": np.array([self.total, self._messages, self._summary.scalars[kernels.SHIFT]]),
+        }
+
+    @classmethod
+    def of_counters(cls, capacity: int, keys: Any, counts: Any, errors: Any, totals: Any) -> "SpaceSaving":
+        """Make the summary that gave these `counters`.
+
+        >>> summary = SpaceSaving(2)
+        >>> summary.offer_many(np.array([7, 7, 8, 9]))
+        >>> SpaceSaving.of_counters(2, **summary.counters()).bounds(9) == summary.bounds(9)
+        True
+        """
+        made = cls(capacity)
+        total, messages, made._summary.scalars[kernels.SHIFT] = (int(one) for one in totals)
+        hashes = checks.hashes(np.array(keys, np.int64)).view(np.uint64)
+        made._refill(hashes, np.array(counts, np.int64), np.array(errors, np.int64), total, messages)
+        return made
 
     def mark(self) -> Mark:
         """Remember this moment, to tell later what came before it and what after."""

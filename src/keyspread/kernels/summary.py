@@ -213,6 +213,13 @@ def offer_counts(summary: Any, keys: Any, amounts: Any) -> None:
 
 
 @entry
+def offer_weighted(summary: Any, keys: Any, weights: Any) -> None:
+    """Count every one of `keys` by its weight."""
+    for i in range(keys.size):
+        offer(summary, keys[i], weights[i], 1)
+
+
+@entry
 def look_up(summary: Any, key: Any) -> Any:
     """Return the counter of `key`, or -1."""
     return find(summary, key)

@@ -21,7 +21,7 @@ def key_columns(df: DataFrame, key: Key) -> list[str]:
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError(f"key must be the name of a column or a list of names, got {key!r}")
     for name in names:
-        kind = _type_of(df, name)
+        kind = type_of(df, name)
         if _has(MapType, kind):
             raise InputError(
                 f"column {name!r} has type {kind.simpleString()}, and Spark cannot hash maps; "
@@ -35,7 +35,8 @@ def key_columns(df: DataFrame, key: Key) -> list[str]:
     return names
 
 
-def _type_of(df: DataFrame, name: str) -> DataType:
+def type_of(df: DataFrame, name: str) -> DataType:
+    """Give the type of a column, or of a field of a struct, after a check that there is one."""
     missing = InputError(f"there is no column {name!r}; the columns are {', '.join(df.columns)}")
     if df.columns.count(name) > 1:
         raise InputError(f"{df.columns.count(name)} columns are called {name!r}; rename them")

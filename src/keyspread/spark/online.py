@@ -1,11 +1,10 @@
 """Online schemes on Spark: every input partition is a source with its own Sender, and only hashes go to Python."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from keyspread.carried import carry
 from keyspread.errors import InputError
@@ -13,9 +12,17 @@ from keyspread.schemes import find_scheme
 from keyspread.sender import Sender
 from keyspread.settings import Settings
 from keyspread.spark.remembered import Remembered, this_task
+from keyspread.spark.router_udf import Columns, Route, arrays, as_udf
 
 
-def online_worker(key_hash: Column, scheme: str, workers: int, checkpoint: str | None = None, **options: Any) -> Column:
+def online_worker(
+    key_hash: Column,
+    scheme: str,
+    workers: int,
+    weight: Column | None = None,
+    checkpoint: str | None = None,
+    **options: Any,
+) -> Column:
     """Give the worker of each row, as the Sender of its partition routes it: `source` is the partition's number.
 
     A task that is run again starts from the same point and sees the same rows, so it gives the same workers. In a
@@ -25,21 +32,20 @@ def online_worker(key_hash: Column, scheme: str, workers: int, checkpoint: str |
         raise InputError("unknown option 'source'; on Spark every input partition is a source, numbered as it is")
     Settings.of(find_scheme(scheme), workers, **options)  # wrong options fail here, not in a task
     remembered = None if checkpoint is None else Remembered.under(checkpoint)
-    router: Any = F.arrow_udf(_router(scheme, workers, remembered, options), "int")  # type: ignore[attr-defined]
+    router: Any = as_udf(_router(scheme, workers, remembered, options), weighted=weight is not None)
     # Without this the optimizer may evaluate the function twice, and the second time its state is not the same.
-    worker: Column = router.asNondeterministic()(key_hash)
+    called = router.asNondeterministic()
+    worker: Column = called(key_hash) if weight is None else called(key_hash, weight)
     return worker
 
 
-def _router(
-    scheme: str, workers: int, remembered: Remembered | None, options: dict[str, Any]
-) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
-    def route(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+def _router(scheme: str, workers: int, remembered: Remembered | None, options: dict[str, Any]) -> Route:
+    def route(batches: Iterator[Columns]) -> Iterator[pa.Array]:
         source, batch = this_task()
         left = [] if remembered is None or batch is None else remembered.before(batch, Sender.restore)
         sender = carry(left, scheme, workers, source=source, **options)
-        for hashes in batches:
-            yield pa.array(sender.route(hashes.to_numpy()))
+        for columns in batches:
+            yield pa.array(sender.route(*arrays(columns)))
         if remembered is not None and batch is not None and sender.messages:
             remembered.write(batch, source, sender.snapshot())
 

@@ -4,10 +4,12 @@
 A row's position is Spark's `monotonically_increasing_id`: partition * 2^33 + row.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -20,6 +22,8 @@ from keyspread.planning import bucket_count, sharpened
 from keyspread.plans import Plan, buckets_of
 from keyspread.settings import default_threshold
 from keyspread.spark.keys import Key, free_name, key_columns, key_hash
+from keyspread.spark.summarised import summarised
+from keyspread.spark.weights import Weight, weight_column
 
 CELL_BITS = 7  # hot keys are counted in 128 cells of turns: fine enough to cut them to well below 1 % of a worker
 
@@ -34,13 +38,23 @@ def plan(
     buckets: int | None = None,
     sample: float | None = None,
     seed: int = 0,
+    weight: Weight | None = None,
+    capacities: Sequence[float] | None = None,
+    tolerance: float = 0.0,
+    most_moved: float | None = None,
+    exact: bool = True,
 ) -> Plan:
     """Count a bounded DataFrame in Spark and plan it: `keyspread.plan` for rows that are not in this process.
 
     All rows are counted, so no hot key is missed: a first pass counts buckets, and if one of them is heavy enough
     to hold a hot key, a second looks at the rows of those buckets only. With `sample` (a share of the rows, say
     0.05) that share is counted; the load of a worker is then off by a few times sqrt(1 / (rows sampled a worker)),
-    relative to its share. Store the plan with `to_json`, pass it as `previous` to stay close to it.
+    relative to its share. With `exact=False` all rows are read once instead of twice: hot keys then come from
+    SpaceSaving summaries of the partitions, merged, which know a key's share to a tenth of `threshold`.
+
+    `weight` is a column of whole numbers: the load of a worker is then their sum. `capacities`, `tolerance` and
+    `most_moved` are those of `keyspread.plan`. Store the plan with `to_json`, pass it as `previous` to stay close to
+    it.
 
     >>> from keyspread.spark import plan, session
     >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS k")
@@ -57,21 +71,27 @@ def plan(
     seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
     if sample is not None:
         df = df.sample(fraction=checks.share("sample", sample), seed=seed)
-    rows = df.select(key_hash(df, key_columns(df, key)).alias("hash"))
+    aim = Aim.of(workers, capacities, tolerance, most_moved)
+    own = F.lit(1).cast("bigint") if weight is None else weight_column(df, weight)
+    rows = df.select(key_hash(df, key_columns(df, key)).alias("hash"), own.alias("weight"))
+    if not exact:
+        return place(summarised(rows, count, threshold), aim, previous)
     bucket_loads = _count_buckets(rows, count)
     hot, cells = _count_hot(rows, bucket_loads, threshold)
     tail = bucket_loads.copy()
     np.subtract.at(tail, buckets_of(np.array([h for h, _ in hot], np.int64), count), [messages for _, messages in hot])
-    placed = place(Counts(tail, hot), Aim(workers), previous)
+    placed = place(Counts(tail, hot), aim, previous)
     # Rows have other positions in a sample than in the whole: where they lie in it would only add noise.
     return placed if sample is not None else sharpened(placed, cells)
 
 
 def _count_buckets(rows: DataFrame, buckets: int) -> npt.NDArray[np.int64]:
-    counted = rows.groupBy(bucket_of(F.col("hash"), buckets).alias("bucket")).agg(F.count("*").alias("rows"))
-    found = counted.toArrow()
+    bucket = bucket_of(F.col("hash"), buckets).alias("bucket")
+    found = rows.groupBy(bucket).agg(F.sum("weight").alias("load"), F.min("weight").alias("least")).toArrow()
+    if found.num_rows and (least := pc.min(found["least"]).as_py()) < 0:
+        raise InputError(f"a weight must not be negative, got {least}; leave such rows out, or give them 0")
     loads = np.zeros(buckets, np.int64)
-    loads[np.asarray(found["bucket"])] = np.asarray(found["rows"])
+    loads[np.asarray(found["bucket"])] = np.asarray(found["load"])
     return loads
 
 
@@ -91,7 +111,7 @@ def _count_hot(
         rows.withColumn("cell", cell)
         .where(_at(_array(heavy.astype(np.int64)), bucket_of(F.col("hash"), heavy.size)) == 1)
         .groupBy("hash", "cell")
-        .agg(F.count("*").alias("rows"))
+        .agg(F.sum("weight").alias("rows"))
         # Only hot keys come to the driver: beside them, a heavy bucket may hold any number of others.
         .groupBy("hash")
         .agg(F.sum("rows").alias("messages"), F.collect_list(F.struct("cell", "rows")).alias("cells"))

@@ -16,9 +16,21 @@ from keyspread.spark.planned import owner, with_planned_worker
 from keyspread.spark.planned import plan as plan_rows
 from keyspread.spark.remembered import Remembered
 from keyspread.spark.watch import Watch
+from keyspread.spark.weights import weight_column
 
-_PLANNING = {"previous", "threshold", "buckets", "sample", "seed"}
-_SENDING = {"tolerance", "capacity", "choices", "half_life"}  # of online schemes: accepted, without use here
+_PLANNING = {
+    "previous",
+    "threshold",
+    "buckets",
+    "sample",
+    "seed",
+    "weight",
+    "capacities",
+    "tolerance",
+    "most_moved",
+    "exact",
+}
+_SENDING = {"capacity", "choices", "half_life"}  # of online schemes: accepted, without use here
 
 
 def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **options: Any) -> DataFrame:
@@ -27,8 +39,10 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
     `key` is one column or several, of any type that Spark can hash; a null key is a key. `scheme` is one of
     `keyspread.SCHEMES`, with the options of `keyspread.Sender`, or "planned", with those of `keyspread.spark.plan` or
     `plan=` a Plan made before, or "look-ahead", where each partition plans its own part of a batch. By default a
-    bounded DataFrame is planned and a stream looks ahead. `watch=` a `Watch`, of a stream a `StreamWatch`, counts what
-    passes.
+    bounded DataFrame is planned and a stream looks ahead.
+
+    `weight=` a column of whole numbers (bytes or cost of a row) makes the load of a worker their sum; `capacities=` one
+    number a worker gives each its share by them. `watch=` a `Watch`, of a stream a `StreamWatch`, counts what passes.
 
     In a stream every micro-batch is balanced. `checkpoint=` the folder that the query has as its checkpointLocation
     lets partitions remember: they leave small files under it from which the next batch plans, so that keys stay on
@@ -68,10 +82,14 @@ def with_worker(
     worker = free_name(df, "worker")
     if _is_planned(df, scheme):
         routed = with_planned_worker(df, key, _plan(df, key, workers, **options), worker)
-    elif scheme is None or str(scheme).lower() == LOOK_AHEAD:
-        routed = df.withColumn(worker, look_ahead_worker(key_hash(df, names), workers, **_checked(df, options)))
     else:
-        routed = df.withColumn(worker, online_worker(key_hash(df, names), scheme, workers, **_checked(df, options)))
+        told = _checked(df, options)
+        if told.get("weight") is not None:
+            told["weight"] = weight_column(df, told["weight"])
+        if scheme is None or str(scheme).lower() == LOOK_AHEAD:
+            routed = df.withColumn(worker, look_ahead_worker(key_hash(df, names), workers, **told))
+        else:
+            routed = df.withColumn(worker, online_worker(key_hash(df, names), scheme, workers, **told))
     return routed if watch is None else watch.on(routed, names, workers, worker, options), worker
 
 
@@ -81,7 +99,7 @@ def _checked(df: DataFrame, options: dict[str, Any]) -> dict[str, Any]:
         raise InputError("checkpoint= is for streams, got a bounded DataFrame, which remembers nothing; leave it out")
     if checkpoint is not None and not (isinstance(checkpoint, str) and checkpoint.strip()):
         raise InputError(f"checkpoint must be the folder of the query's checkpoint, got {checkpoint!r}")
-    return options
+    return dict(options)
 
 
 def _is_planned(df: DataFrame, scheme: str | None) -> bool:
