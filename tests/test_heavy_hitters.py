@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyspread import SpaceSaving
+from keyspread.kernels.summary import SHIFT
 from keyspread.streams import zipf
 
 capacities = st.integers(1, 25)
@@ -317,8 +318,58 @@ def test_bounds_hold_when_the_past_fades_and_the_rest_stays(past, recent, capaci
     summary.offer_many(np.array(past, np.int64))
     mark = summary.mark()
     summary.offer_many(np.array(recent, np.int64))
+    lost = summary.bounds(999)[1]  # what a key that lost its counter may have had
     summary.fade_until(mark, halvings)
     assert summary.total == (len(past) >> halvings) + len(recent)
     for key in range(21):
         lower, upper = summary.bounds(key)
-        assert lower <= (past.count(key) >> halvings) + recent.count(key) <= upper
+        assert lower <= (past.count(key) >> halvings) + recent.count(key) <= upper + lost
+        if len({*past, *recent}) <= capacity:
+            assert (past.count(key) >> halvings) + recent.count(key) <= upper
+
+
+# Weights
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3000)), max_size=400),
+    st.integers(1, 30),
+)
+def test_bounds_hold_for_weights(messages, capacity):
+    """As for messages of weight 1, but for the mean weight; also of keys without a counter, and of summaries merged."""
+    summary, other = SpaceSaving(capacity), SpaceSaving(capacity)
+    keys, weights = np.array([key for key, _ in messages], np.int64), np.array([w for _, w in messages], np.int64)
+    half = len(messages) // 2
+    summary.offer_many(keys[:half], weights[:half])
+    other.offer_many(keys[half:], weights[half:])
+    true = [Counter(), Counter()]
+    for number, (key, weight) in enumerate(messages):
+        true[number >= half][key] += weight
+    for one, counts in ((summary, true[0]), (other, true[1]), (summary.merge(other), true[0] + true[1])):
+        assert one.total == sum(counts.values())
+        for key in range(41):
+            lower, upper = one.bounds(key)
+            assert lower <= counts[key] <= upper
+    for one, own in ((summary, weights[:half]), (other, weights[half:])):
+        mean = max(np.cumsum(own) / np.arange(1, own.size + 1), default=0)  # the largest there was
+        for _, lower, upper in one.top(capacity):
+            assert upper - lower <= one.total / capacity + mean
+    copy = SpaceSaving.of_counters(capacity, **summary.counters())
+    assert copy.top(capacity) == summary.top(capacity)
+    assert (copy.total, copy.unit) == (summary.total, summary.unit)
+
+
+def test_weights_of_one_are_messages():
+    stream = np.random.default_rng(1).zipf(1.3, 5000)
+    plain, weighted = SpaceSaving(20), SpaceSaving(20)
+    plain.offer_many(stream)
+    weighted.offer_many(stream, np.ones(5000, np.int64))
+    assert plain.top(20) == weighted.top(20)
+
+
+def test_heavy_messages_cost_no_search():
+    """Weights of a million, and as many keys as messages: every message needs the least counter."""
+    summary = SpaceSaving(1000)
+    summary.offer_many(np.arange(300_000), np.random.default_rng(1).integers(1, 1 << 20, 300_000))
+    assert summary._summary.scalars[SHIFT] >= 18
+    assert max(upper for _, _, upper in summary.top(1)) <= summary.total / 1000 * 1.2

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread import SCHEMES, Plan, Sender, Simulation, plan, replica_model, simulate
+from keyspread import SCHEMES, InputError, Plan, Sender, Simulation, plan, replica_model, simulate
 from keyspread.streams import read_stream, zipf
 
 ALL = [*SCHEMES, "planned"]
@@ -209,3 +209,27 @@ def test_words_of_a_real_text_are_balanced_by_the_head_schemes_only(shared_data)
     assert simulate(stream, "w-choices", 100).imbalance < 5e-4
     assert simulate(stream, "d-choices", 100).imbalance < 1e-3
     assert simulate(stream, "planned", 100).windowed_imbalance < 1e-4
+
+
+@pytest.mark.parametrize("scheme", ["key", "partial-key", "w-choices", "per-key", "planned", "look-ahead"])
+def test_weights_and_capacities_are_in_every_measure(scheme):
+    random = np.random.default_rng(2)
+    stream, weights = zipf(1.3, 500, 6000, seed=1), random.integers(0, 100, 6000)
+    capacities = [3, 1, 1, 1]
+    result = simulate(stream, scheme, 4, weights=weights, capacities=capacities, windows=5, assignment=True)
+    loads = np.bincount(result.assignment, weights=weights, minlength=4)
+    assert result.loads.tolist() == loads.tolist()
+    assert result.head_load.sum() + result.tail_load.sum() == weights.sum()
+    relative = np.array(capacities) / np.mean(capacities)
+    assert result.imbalance == pytest.approx((loads / relative).max() / weights.sum() - 1 / 4)
+    windows = np.add.reduceat(np.eye(4)[result.assignment] * weights[:, None], range(0, 6000, 1200)) / relative
+    totals = np.add.reduceat(weights, range(0, 6000, 1200))
+    assert result.window_imbalance == pytest.approx(windows.max(axis=1) / totals - 1 / 4)
+    by_key = [int(weights[stream == key].sum()) for key in np.unique(stream)]
+    assert result.head_load.sum() == sum(weight for weight in by_key if weight >= weights.sum() / 20)
+
+
+def test_peers_have_neither_weights_nor_capacities():
+    for options in ({"weights": [1, 2]}, {"capacities": [1, 2]}):
+        with pytest.raises(InputError, match="fish has neither weights nor capacities in its published rule"):
+            simulate(np.array([1, 2]), "fish", 2, **options)

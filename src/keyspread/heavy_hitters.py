@@ -24,8 +24,8 @@ class Mark(NamedTuple):
 class SpaceSaving:
     """SpaceSaving with `capacity` counters: lower <= true <= upper, upper - lower <= total / capacity, on any stream.
 
-    Where messages have weights, the distance may be larger by their mean weight. A key without a counter has bounds
-    (0, least count). Memory is fixed; a message costs amortised O(1).
+    Where messages have weights, the distance may be larger by their mean weight, at its highest. A key without a
+    counter has bounds (0, least count). Memory is fixed; a message costs amortised O(1).
 
     >>> summary = SpaceSaving(2)
     >>> summary.offer_many(np.array([7, 7, 7, 8, 9]))
@@ -99,7 +99,7 @@ class SpaceSaving:
         if counter < 0:
             return 0, self._least()
         count, error = self._summary.counts[counter], self._summary.errors[counter]
-        return int(count - error), int(count)
+        return int(count - error), int(count) + self._blur
 
     def top(self, k: int) -> list[HeavyHitter]:
         """Give the `k` keys with the largest upper bounds: [(hash, lower, upper), …], hottest first.
@@ -124,7 +124,7 @@ class SpaceSaving:
         """
         threshold = checks.share("threshold", threshold)
         counts = self._summary.counts[: len(self)]
-        return self._listed(np.flatnonzero(counts >= hot_from(threshold, self.total)))
+        return self._listed(np.flatnonzero(counts + self._blur >= hot_from(threshold, self.total)))
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Give the upper bounds of all counters, largest first."""
@@ -149,7 +149,8 @@ class SpaceSaving:
         for key in mine.keys() | theirs.keys():
             lower, upper = mine.get(key, (0, my_least))
             lower_there, upper_there = theirs.get(key, (0, their_least))
-            joined[key] = lower + lower_there, upper + upper_there
+            # What neither knows may have had that much: nobody who is kept may seem to have had less.
+            joined[key] = lower + lower_there, max(upper + upper_there, my_least + their_least)
         merged = SpaceSaving(min(self.capacity, other.capacity))
         kept = sorted(joined.items(), key=lambda item: (-item[1][1], item[0]))[: merged.capacity]
         merged._refill(
@@ -183,6 +184,7 @@ class SpaceSaving:
             left = np.sort(left[np.lexsort((keys[left], -counts[left]))[: into.capacity]])
         total, messages = -(-self.total // shares), -(-self._messages // shares)
         into._refill(keys[left], counts[left], (counts - lower)[left], total, messages)
+        into._summary.scalars[kernels.SHIFT] = self._summary.scalars[kernels.SHIFT]
 
     def counters(self) -> dict[str, npt.NDArray[np.int64]]:
         """Give all that `of_counters` needs to make a summary that says the same."""
@@ -235,7 +237,8 @@ class SpaceSaving:
     def fade_until(self, mark: Mark, halvings: int) -> None:
         """Halve what was counted until `mark`, so many times, and keep what came after it whole.
 
-        The bounds then hold for counts halved and rounded in the same way.
+        The bounds then hold for counts halved and rounded in the same way. Only for a key that lost its counter after
+        `mark` the upper one may miss what it had by then: at most the least count before the fading.
 
         >>> summary = SpaceSaving(10)
         >>> summary.offer(7, 100)
@@ -269,12 +272,16 @@ class SpaceSaving:
 
     def _least(self) -> int:
         """Give what a key without a counter may have at most: nothing while counters are free."""
-        nearly = (1 << int(self._summary.scalars[kernels.SHIFT])) - 1
-        return int(self._summary.counts.min()) + nearly if len(self) == self.capacity else 0
+        return int(self._summary.counts.min()) + self._blur if len(self) == self.capacity else 0
+
+    @property
+    def _blur(self) -> int:
+        """By how much a counter that was given away may have been above the least: 0 unless messages have weights."""
+        return (1 << int(self._summary.scalars[kernels.SHIFT])) - 1
 
     def _by_key(self) -> dict[int, tuple[int, int]]:
         return {
-            int(key): (int(count - error), int(count))
+            int(key): (int(count - error), int(count) + self._blur)
             for key, count, error in zip(
                 self._summary.keys[: len(self)], self._summary.counts, self._summary.errors, strict=False
             )
@@ -282,7 +289,7 @@ class SpaceSaving:
 
     def _listed(self, counters: npt.NDArray[np.intp]) -> list[HeavyHitter]:
         hashes = self._summary.keys[counters].view(np.int64)
-        upper = self._summary.counts[counters]
-        lower = upper - self._summary.errors[counters]
+        counts = self._summary.counts[counters]
+        lower, upper = counts - self._summary.errors[counters], counts + self._blur
         order = np.lexsort((hashes, -upper))
         return list(zip(hashes[order].tolist(), lower[order].tolist(), upper[order].tolist(), strict=True))
