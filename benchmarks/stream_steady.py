@@ -2,6 +2,9 @@
 
 One query of running counts, checkpoint and all, over a Zipf stream with a fixed set of keys. Looked at every hundred
 batches: memory of this process and all it started, what Spark's state store says it holds, what is on disk.
+
+Spark keeps the last 100 versions of the state and caches 8 MB of what it reads for each state partition, so a small state
+grows until both are full. Here 10 versions and 1 MB, so that both are full within the first hundred batches.
 """
 
 import os
@@ -20,6 +23,12 @@ from keyspread.streams import ZipfStream
 
 from common import show, verdict
 
+SMALL = {
+    "spark.sql.streaming.minBatchesToRetain": 10,
+    "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
+    "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": 1,
+    "spark.python.daemon.module": "keyspread.spark.daemon",
+}
 WORKERS, KEYS, ROWS, BATCHES, EVERY = 2, 2_000, 4_000, 500, 100
 
 
@@ -52,7 +61,7 @@ def main() -> None:
         path = folder / "in" / f"{number:04d}.parquet"
         pq.write_table(pa.table({"key": pa.array(keys.astype(np.int64))}), path)
         os.utime(path, (1e9 + number, 1e9 + number))
-    spark = session(master="local[2]", **stream_settings(WORKERS))
+    spark = session(master="local[2]", **stream_settings(WORKERS), **SMALL)
     checkpoint = folder / "checkpoint"
     stream = spark.readStream.schema("key bigint").option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
     totals = aggregate(stream, "key", {"n": "count(*)"}, WORKERS, checkpoint=str(checkpoint))

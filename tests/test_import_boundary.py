@@ -123,8 +123,17 @@ def test_the_signatures_are_these():
         "capacity": None,
         "choices": None,
         "half_life": None,
+        "capacities": None,
     }
-    assert defaults(ks.plan) == {"previous": None, "threshold": None, "buckets": None}
+    assert defaults(ks.plan) == {
+        "previous": None,
+        "threshold": None,
+        "buckets": None,
+        "weights": None,
+        "capacities": None,
+        "tolerance": 0.0,
+        "most_moved": None,
+    }
     assert defaults(ks.find_choices) == {"tolerance": 1e-4}
     assert {"sources": 5, "seed": 0, "windows": 50}.items() <= defaults(ks.simulate).items()
     assert defaults(ks.SpaceSaving.offer) == {"count": 1}

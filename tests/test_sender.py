@@ -35,7 +35,7 @@ def check_equal(sender, oracle, stream):
 def test_equal_to_the_rules_with_exact_counts(scheme, workers):
     """At most as many keys as counters (10 a worker), so the counts of the heavy hitters are exact."""
     sender, oracle = senders(scheme, workers, naive.ExactCounts(), source=3, seed=workers)
-    many = 800 if scheme == "per-key" and workers >= 300 else 3000  # the oracle sizes every list anew, one by one
+    many = 400 if scheme == "per-key" and workers >= 300 else 3000  # the oracle sizes every list anew, one by one
     check_equal(sender, oracle, zipf(1.2, 10 * workers, many, seed=workers))
 
 

@@ -91,7 +91,8 @@ class Total(Operator):  # type: ignore[type-arg]
 
 def main(url: str, settings: str, folder: Path) -> None:
     """Run all scenarios, one after the other."""
-    spark = session(master=url, **{**json.loads(settings), "spark.sql.shuffle.partitions": WORKERS})
+    preloaded = {"spark.python.daemon.module": "keyspread.spark.daemon"}  # a new executor's Pythons are soon ready
+    spark = session(master=url, **{**json.loads(settings), "spark.sql.shuffle.partitions": WORKERS, **preloaded})
     rows = spark.range(0, ROWS, 1, PARTITIONS).selectExpr("id", f"{HOT} AS key", "id % 100 AS value")
     made = plan(rows, "key", WORKERS)
     ways = {"d-choices": {"scheme": "d-choices"}, "planned": {"plan": made}}
