@@ -191,7 +191,7 @@ class Sender:
         self.loads = [0] * workers
         self.messages = 0
         self.turn_of_ties = self.turn_of_robin = first_turn(seed, source, workers)
-        self.margin, self.unit, self.much_was_forgotten = 0.0, 1.0, False
+        self.margin, self.unit = 0.0, 1.0
         self.review_at = 0
         self.shares: list[float] = []
         self.lists: dict[int, list[int]] = {}
@@ -260,8 +260,6 @@ class Sender:
         if self.scheme == "per-key":
             if self.is_hot(key, weight) and key in self.lists:
                 return least_loaded(burdens, self.lists[key], start)
-            if self.much_was_forgotten:
-                return least_loaded(burdens, two, start)
             return two[1] if burdens[two[0]] - burdens[two[1]] > 2 * self.unit else two[0]
         if self.scheme == "partial-key" or not self.is_hot(key, weight):
             return least_loaded(burdens, two, start)
@@ -307,7 +305,6 @@ class Sender:
         hot.sort(key=lambda item: (-item[1], item[0] & MASK))
         known, burdens = total / self.unit, self.burdens
         forgotten = 1 - known / max(known, self.messages)
-        self.much_was_forgotten = forgotten > 0.5
         mean = sum(self.loads) / n
         too_much = mean + self.tolerance * sum(self.loads) + 0.75 * math.sqrt(mean * self.unit)
         head, lengths, one_is_longer = 0.0, {}, False

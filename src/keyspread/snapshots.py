@@ -59,7 +59,6 @@ def write(sender: "Sender") -> bytes:
         "choices": state.choices,
         "margin": state.margin,
         "unit": state.unit,
-        "lead": state.lead,
         "review_at": sender._review_at,
         "fade_at": sender._fade_at,
         "mark_total": None if sender._mark is None else sender._mark.total,
@@ -87,7 +86,6 @@ def read(data: bytes) -> "Sender":
     sender._state = state
     state.messages, state.turn = header["messages"], header["turn"]
     state.choices, state.margin, state.unit = header["choices"], header["margin"], header["unit"]
-    state.lead = header["lead"]
     sender._review_at, sender._fade_at = header["review_at"], header["fade_at"]
     sender._shares = arrays["shares"]
     sender._mark = Mark(arrays["mark"], header["mark_total"]) if "mark" in arrays else None

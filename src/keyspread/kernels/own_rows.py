@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keyspread.kernels.balance import add, comes_first, least_loaded
+from keyspread.kernels.balance import add, least_loaded
 from keyspread.kernels.compiled import entry, part
 from keyspread.kernels.fleet import drawn
 from keyspread.kernels.machine import trailing_zeros
@@ -19,6 +19,7 @@ from keyspread.kernels.summary import find
 _ONE, _NONE = np.uint64(1), np.uint64(0)
 _HAIR = 1e-9  # sums of capacities differ that much by the order in which they are added
 COVERED, FIRST = 0, 1  # row 0: who is on any list; from row 1 on, the lists, hottest key first
+LEAD = 2  # messages, of mean weight, that a cold key's first worker may be ahead of its second
 _PATIENCE = 4  # draws a worker, after which a list takes everyone: the last few are hardly ever drawn
 
 
@@ -107,24 +108,19 @@ def find_owners(candidates: Any, summary: Any) -> None:
 
 
 @part
-def _first_or_second(loads: Any, key: Any, identity: Any, start: Any, lead: Any) -> Any:
-    """Return the first worker of a cold key, or the second where the first is ahead by more than `lead`.
+def _first_or_second(loads: Any, key: Any, identity: Any) -> Any:
+    """Return the first worker of a cold key, or the second where the first is too far ahead.
 
     Most messages of a cold key then meet the same worker, and most cold keys have one replica: the hot keys fill
-    what that leaves uneven. A lead of 0 means the less loaded of the two.
+    what that leaves uneven.
     """
     first = candidate(key, identity.keys, 0, loads.size)
     second = candidate(key, identity.keys, 1, loads.size)
-    ahead = loads[first] - loads[second]
-    if ahead == 0 and lead == 0:
-        return second if comes_first(second, first, start) else first
-    return second if ahead > lead else first
+    return second if loads[first] - loads[second] > LEAD else first
 
 
 @entry
-def route_head_to_own_row(
-    keys: Any, out: Any, messages: Any, identity: Any, balance: Any, candidates: Any, lead: Any
-) -> None:
+def route_head_to_own_row(keys: Any, out: Any, messages: Any, identity: Any, balance: Any, candidates: Any) -> None:
     """Route a hot key to the least loaded of its list, any other, or one without a list, to that of two."""
     workers = balance.loads.size
     start = (identity.turn + messages) % workers
@@ -134,16 +130,14 @@ def route_head_to_own_row(
             worker = least_loaded(balance, candidates.rows, row, candidates.least[row], start)
             candidates.least[row] = balance.loads[worker]
         else:
-            worker = _first_or_second(balance.loads, keys[i], identity, start, lead)
+            worker = _first_or_second(balance.loads, keys[i], identity)
         add(balance, worker)
         start = start + 1 if start + 1 < workers else 0
         out[i] = worker
 
 
 @entry
-def route_head_to_own_few(
-    keys: Any, out: Any, messages: Any, identity: Any, loads: Any, candidates: Any, lead: Any
-) -> None:
+def route_head_to_own_few(keys: Any, out: Any, messages: Any, identity: Any, loads: Any, candidates: Any) -> None:
     """Do what `route_head_to_own_row` does, for lists so short that looking at each worker is quicker."""
     start = (identity.turn + messages) % loads.size
     for i in range(keys.size):
@@ -151,7 +145,7 @@ def route_head_to_own_few(
         if row >= 0 and candidates.owner[row] == keys[i]:
             worker = least_of_few(loads, keys[i], identity, start, candidates.draws[row])
         else:
-            worker = _first_or_second(loads, keys[i], identity, start, lead)
+            worker = _first_or_second(loads, keys[i], identity)
         loads[worker] += 1
         start = start + 1 if start + 1 < loads.size else 0
         out[i] = worker

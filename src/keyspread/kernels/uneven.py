@@ -12,6 +12,7 @@ from keyspread.kernels.balance import comes_first
 from keyspread.kernels.compiled import entry, part
 from keyspread.kernels.fleet import drawn
 from keyspread.kernels.machine import trailing_zeros
+from keyspread.kernels.own_rows import LEAD
 
 _ONE = np.uint64(1)
 FIRST, LESS_OF_TWO, FIRST_OR_SECOND = range(3)  # what a cold key may use
@@ -61,11 +62,9 @@ def _least_in_row(rows: Any, row: Any, loads: Any, fleet: Any, start: Any) -> An
 
 
 @part
-def _first_or_second(key: Any, identity: Any, loads: Any, fleet: Any, start: Any, lead: Any) -> Any:
+def _first_or_second(key: Any, identity: Any, loads: Any, fleet: Any, lead: Any) -> Any:
     first, second = drawn(fleet, key, identity.keys, 0), drawn(fleet, key, identity.keys, 1)
     ahead = loads[first] * fleet.burden[first] - loads[second] * fleet.burden[second]
-    if ahead == 0 and lead == 0:
-        return second if comes_first(second, first, start) else first
     return second if ahead > lead else first
 
 
@@ -75,7 +74,7 @@ def _cold(rule: Any, key: Any, identity: Any, loads: Any, fleet: Any, start: Any
         return drawn(fleet, key, identity.keys, 0)
     if rule == LESS_OF_TWO:
         return _least_of(key, identity, loads, fleet, 2, start)
-    return _first_or_second(key, identity, loads, fleet, start, lead)
+    return _first_or_second(key, identity, loads, fleet, lead)
 
 
 @entry
@@ -91,12 +90,12 @@ def route_uneven(
     cold: Any,
     hot: Any,
     choices: Any,
-    lead: Any,
+    unit: Any,
     turn: Any,
 ) -> Any:
     """Route messages; `out` holds what the heavy hitters say of each (-1: cold), then its worker.
 
-    Return whose turn is next, where hot messages go in turn.
+    `unit` is the mean weight of a message. Return whose turn is next, where hot messages go in turn.
     """
     workers = loads.size
     start = (identity.turn + messages) % workers
@@ -107,7 +106,7 @@ def route_uneven(
             if row >= 0 and candidates.owner[row] != keys[i]:
                 row = np.int64(-1)
         if out[i] < 0 or (hot == OWN_LIST and row < 0):
-            worker = _cold(cold, keys[i], identity, loads, fleet, start, lead)
+            worker = _cold(cold, keys[i], identity, loads, fleet, start, LEAD * unit)
         elif hot == OWN_LIST:
             worker = _least_in_row(candidates.rows, row, loads, fleet, start)
         elif hot == CHOICES:

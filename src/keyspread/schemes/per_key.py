@@ -32,8 +32,6 @@ _STEP = 8  # a list that is too short grows by an eighth
 _STICKY = 2  # a list that is at most twice too long stays as it is
 _CHANCE = 0.75  # of the root of a load: what lies above the mean by no more than that may be chance
 _CAUTION = 5  # where everything changes, lists are longer by so many times, and so many workers
-_LEAD = 2  # messages that a cold key's first worker may be ahead of its second, unless much was forgotten:
-_MUCH = 0.5  # where the load of the moment counts, the less loaded of the two gets the message
 _FEW = 6  # workers: if no list is longer, looking at each worker is quicker than rows of bits
 
 
@@ -66,7 +64,6 @@ class PerKey(HeadAndTail):
         shares = (counts - np.sqrt(counts * state.unit)) / total
         known = total / state.unit
         forgotten = 1 - known / max(known, state.messages)
-        state.lead = _LEAD if forgotten <= _MUCH else 0
         sizes = _lengthened(state, counters, keys, _sizes(shares, workers, forgotten))
         several = sizes > min(2, workers)
         counters, keys, sizes = counters[several], keys[several], sizes[several]
@@ -83,13 +80,13 @@ class PerKey(HeadAndTail):
         """Route a hot key to the least loaded of its list."""
         balance, identity, messages = state.balance, state.identity, state.messages
         if state.choices <= _FEW and state.choices < balance.loads.size:
-            route_head_to_own_few(keys, out, messages, identity, balance.loads, state.candidates, state.lead)
+            route_head_to_own_few(keys, out, messages, identity, balance.loads, state.candidates)
             state.levels_are_current = False
             return
         if not state.levels_are_current:
             regroup(balance)
             state.levels_are_current = True
-        route_head_to_own_row(keys, out, messages, identity, balance, state.candidates, state.lead)
+        route_head_to_own_row(keys, out, messages, identity, balance, state.candidates)
 
 
 def lists_of(state: State) -> dict[str, npt.NDArray[Any]]:

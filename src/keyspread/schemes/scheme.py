@@ -32,7 +32,6 @@ class State:
     messages: int = 0
     unit: float = 1.0  # mean weight of a message, as of the last review
     turn: int = 0  # whose turn it is in a round robin
-    lead: int = 0  # messages that a cold key's first worker may be ahead of its second, where the scheme has that
     # Only where the scheme tells hot keys from others:
     heavy_hitters: SpaceSaving | None = None
     candidates: Candidates = field(default_factory=no_candidates)
@@ -91,7 +90,7 @@ class Scheme(ABC):
                 self.cold,
                 uneven.ANYONE if everyone else self.hot,
                 state.choices,
-                state.lead * state.unit,
+                state.unit,
                 state.turn,
             )
         )
