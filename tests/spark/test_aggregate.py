@@ -158,7 +158,6 @@ def test_by_any_scheme(rows, scheme):
     check(rows, "key", {name: EXACT[name] for name in ("n", "total", "mean_p", "set_", "d_odd")}, scheme=scheme)
 
 
-@pytest.mark.connect
 def test_moments_are_equal_to_the_last_digits(rows):
     check(rows, "key", CLOSE, scheme="shuffle", off=1e-9)
 
@@ -174,7 +173,6 @@ def test_moments_of_one_and_two_rows(spark):
     check(df, "key", {"s": "stddev(v)", "vs": "var_samp(v)", "vp": "var_pop(v)"}, scheme="shuffle", off=1e-12)
 
 
-@pytest.mark.connect
 def test_averages_of_decimals_are_right_to_the_last_digit(spark):
     kinds = [(5, 5), (10, 2), (18, 4), (20, 0), (30, 10), (38, 18), (38, 6)]
     values = [
@@ -337,7 +335,6 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.connect
 def test_expressions_as_arguments(rows):
     df = rows.withColumn("DISTINCT_", F.col("i"))
     check(df, "a", {f"r{i}": sql for i, sql in enumerate(EXPRESSIONS)}, workers=3, scheme="shuffle")

@@ -194,7 +194,6 @@ def test_keys_of_any_type(spark, sql):
     assert [text.replace("-0.0", "0.0") for text in collected(found)] == collected(plain)
 
 
-@pytest.mark.connect
 def test_keys_of_several_columns(spark):
     """('a', null) and (null, 'a') have the same hash, and are two keys; names may repeat or be ours."""
     df = spark.range(0, 90, 1, 2).selectExpr(
@@ -264,7 +263,6 @@ def test_results_of_any_type(rows):
     assert found["at"].timestamp() == 1704153600
 
 
-@pytest.mark.connect
 def test_degenerate(spark, rows):
     for scheme in ("planned", "d-choices"):
         assert aggregate(rows.limit(0), "key", Total(), 3, scheme).collect() == []

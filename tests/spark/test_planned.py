@@ -214,7 +214,6 @@ def test_a_plan_is_the_same_after_json(rows):
     )
 
 
-@pytest.mark.connect
 def test_the_previous_plan_is_kept_where_balance_allows(spark, rows):
     first = plan(rows, "key", 5)
     again = plan(rows, "key", 5, previous=first)

@@ -273,7 +273,7 @@ def test_types_and_values_come_through(typed, static):
 # What may stand behind it
 
 
-@pytest.mark.parametrize("scheme", [pytest.param("d-choices", marks=pytest.mark.connect), "planned"])
+@pytest.mark.parametrize("scheme", ["d-choices", "planned"])
 def test_filter_join_select_and_limit_behind_it(spark, rows, scheme):
     made = plan(rows, "key", WORKERS)
     where = sent_by(made, hashes(rows, "key")) if scheme == "planned" else both(rows, "key", scheme, WORKERS)[1]
