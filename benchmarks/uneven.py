@@ -1,0 +1,58 @@
+"""Messages that differ in weight and workers that differ in capacity: what it costs to route them, and the balance.
+
+Cost: the loop that looks at every candidate, fed with weights of 1, beside the quick loops (the same workers).
+Balance: Zipf 1.4 with rows of 1 to 2,000 bytes, a fifth of the workers four times as large; I per capacity.
+
+    ./dev bench uneven
+"""
+
+import numpy as np
+
+import keyspread as ks
+from keyspread.streams.zipf import zipf
+
+from common import show, side_by_side
+
+SCHEMES = ("key", "partial-key", "w-choices", "d-choices", "per-key")
+
+
+def cost(messages: int = 1_000_000) -> None:
+    stream, ones = zipf(1.4, 10_000, messages, seed=1), np.ones(messages, np.int64)
+    rows = []
+    for workers in (20, 100, 1000):
+        cells = []
+        for scheme in SCHEMES:
+            seconds = side_by_side(
+                {
+                    "plain": lambda scheme=scheme: ks.Sender(scheme, workers).route(stream),
+                    "weighted": lambda scheme=scheme: ks.Sender(scheme, workers).route(stream, ones),
+                },
+                repeat=3,
+            )
+            cells.append(f"{seconds['weighted'] / seconds['plain']:.1f} x")
+        rows.append((workers, *cells))
+    show("Time with weights / without, Zipf 1.4", ("n", *SCHEMES), rows)
+
+
+def balance(workers: int = 50) -> None:
+    stream = zipf(1.4, 10_000, 1_000_000, seed=1)
+    weights = np.random.default_rng(1).integers(1, 2000, stream.size)
+    capacities = np.where(np.arange(workers) < workers // 5, 4.0, 1.0)
+    rows = []
+    for scheme in (*SCHEMES, "shuffle", "look-ahead", "planned"):
+        told = ks.simulate(stream, scheme, workers, weights=weights, capacities=capacities, windows=1)
+        blind = ks.simulate(stream, scheme, workers, windows=1, assignment=True).assignment
+        assert blind is not None
+        burden = np.bincount(blind, weights=weights, minlength=workers) / (capacities / capacities.mean())
+        over = burden.max() / weights.sum() * workers
+        rows.append((scheme, f"{1 + told.imbalance * workers:.3f}", f"{over:.2f}", told.replicas))
+    show(
+        f"Busiest worker, as a multiple of its fair share by capacity, n = {workers}",
+        ("scheme", "told weights and capacities", "not told", "replicas"),
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    cost()
+    balance()
