@@ -15,7 +15,7 @@ from keyspread import checks
 from keyspread.look_ahead import Memory, check_options, common_plan, deal
 from keyspread.plans import Plan
 from keyspread.spark.remembered import Remembered, this_task
-from keyspread.spark.router_udf import Columns, Route, arrays, as_udf
+from keyspread.spark.router_udf import Columns, Route, arrays, worker_column
 
 _NOTHING = np.empty(0, np.int64)
 
@@ -37,11 +37,7 @@ def look_ahead_worker(
     checks.capacities(capacities, workers)
     told = None if capacities is None else tuple(capacities)
     remembered = None if checkpoint is None else Remembered.under(checkpoint)
-    router: Any = as_udf(_router(workers, remembered, threshold, told), weighted=weight is not None)
-    # Without this the optimizer may evaluate the function twice, each time for other rows.
-    called = router.asNondeterministic()
-    worker: Column = called(key_hash) if weight is None else called(key_hash, weight)
-    return worker
+    return worker_column(_router(workers, remembered, threshold, told), key_hash, weight)
 
 
 def _router(

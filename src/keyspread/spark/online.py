@@ -12,7 +12,7 @@ from keyspread.schemes import find_scheme
 from keyspread.sender import Sender
 from keyspread.settings import Settings
 from keyspread.spark.remembered import Remembered, this_task
-from keyspread.spark.router_udf import Columns, Route, arrays, as_udf
+from keyspread.spark.router_udf import Columns, Route, arrays, worker_column
 
 
 def online_worker(
@@ -32,11 +32,7 @@ def online_worker(
         raise InputError("unknown option 'source'; on Spark every input partition is a source, numbered as it is")
     Settings.of(find_scheme(scheme), workers, **options)  # wrong options fail here, not in a task
     remembered = None if checkpoint is None else Remembered.under(checkpoint)
-    router: Any = as_udf(_router(scheme, workers, remembered, options), weighted=weight is not None)
-    # Without this the optimizer may evaluate the function twice, and the second time its state is not the same.
-    called = router.asNondeterministic()
-    worker: Column = called(key_hash) if weight is None else called(key_hash, weight)
-    return worker
+    return worker_column(_router(scheme, workers, remembered, options), key_hash, weight)
 
 
 def _router(scheme: str, workers: int, remembered: Remembered | None, options: dict[str, Any]) -> Route:

@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 Columns = Any  # one pa.Array, or a tuple of them
 Route = Callable[[Iterator[Columns]], Iterator[pa.Array]]
 
 
-def as_udf(route: Route, weighted: bool) -> Any:
-    """Make a function of columns. Spark reads from the annotations whether it takes one or two."""
+def worker_column(route: Route, key_hash: Column, weight: Column | None) -> Column:
+    """Give what `route` makes of hashes, and weights. Spark reads from the annotations how many columns it takes."""
 
     def one(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return route(batches)
@@ -21,7 +22,11 @@ def as_udf(route: Route, weighted: bool) -> Any:
     def two(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
         return route(batches)
 
-    return F.arrow_udf(two if weighted else one, "int")  # type: ignore[attr-defined]
+    function: Any = F.arrow_udf(one if weight is None else two, "int")  # type: ignore[attr-defined]
+    # Without this the optimizer may evaluate it twice: the second time its state is not the same, nor are the rows.
+    function = function.asNondeterministic()
+    worker: Column = function(key_hash) if weight is None else function(key_hash, weight)
+    return worker
 
 
 def arrays(columns: Columns) -> list[npt.NDArray[np.int64]]:
