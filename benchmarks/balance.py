@@ -8,7 +8,7 @@ unlucky hot key the actual set of candidates is smaller than expected.
 import statistics
 
 import keyspread as ks
-from keyspread.streams.zipf import zipf
+from keyspread.streams.generated.zipf import zipf
 
 from common import show, verdict
 

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable
 
 import keyspread as ks
-from keyspread.encoded import Encoded
-from keyspread.streams.drift import DriftingZipfStream
-from keyspread.streams.files import read_stream
-from keyspread.streams.zipf import zipf
+from keyspread.streams.encoded import Encoded
+from keyspread.streams.generated.drift import DriftingZipfStream
+from keyspread.streams.generated.zipf import zipf
+from keyspread.streams.readers.files import read_stream
 
 from common import real_stream, show, verdict
 

@@ -11,8 +11,8 @@ import statistics
 import sys
 
 import keyspread as ks
-from keyspread.encoded import Encoded
-from keyspread.streams.zipf import zipf
+from keyspread.streams.encoded import Encoded
+from keyspread.streams.generated.zipf import zipf
 
 from common import console, show, side_by_side, verdict
 

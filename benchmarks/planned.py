@@ -16,12 +16,12 @@ import sys
 import numpy as np
 
 import keyspread as ks
-from keyspread.encoded import Encoded
-from keyspread.metrics import hot_from
-from keyspread.planning import BUCKETS_PER_WORKER
-from keyspread.streams.drift import DriftingZipfStream
-from keyspread.streams.files import read_stream
-from keyspread.streams.zipf import zipf
+from keyspread.evaluation.metrics import hot_from
+from keyspread.planned.planner import BUCKETS_PER_WORKER
+from keyspread.streams.encoded import Encoded
+from keyspread.streams.generated.drift import DriftingZipfStream
+from keyspread.streams.generated.zipf import zipf
+from keyspread.streams.readers.files import read_stream
 
 from common import REAL_STREAMS, show, verdict
 

@@ -7,7 +7,7 @@ Planned is measured on one batch, which is what its model bounds.
 import numpy as np
 
 import keyspread as ks
-from keyspread.streams.zipf import zipf
+from keyspread.streams.generated.zipf import zipf
 
 from common import console, show, verdict
 

@@ -5,7 +5,7 @@ keeps >= 0.5 x and d-choices >= 0.3 x of its rate at n = 100.
 """
 
 import keyspread as ks
-from keyspread.streams.zipf import zipf
+from keyspread.streams.generated.zipf import zipf
 
 from common import console, show, side_by_side, verdict
 

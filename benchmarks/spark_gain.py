@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from keyspread import Operator
 from keyspread.spark import aggregate, session
-from keyspread.streams.zipf import zipf_probabilities
+from keyspread.streams.generated.zipf import zipf_probabilities
 
 from common import show, side_by_side, verdict
 

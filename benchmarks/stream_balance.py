@@ -10,9 +10,9 @@ from collections.abc import Callable
 import numpy as np
 
 from keyspread import Sender, simulate
-from keyspread.carried import carry
-from keyspread.look_ahead import common_plan, deal
-from keyspread.metrics import imbalance
+from keyspread.evaluation.metrics import imbalance
+from keyspread.online.carried import carry
+from keyspread.planned.look_ahead import common_plan, deal
 from keyspread.streams import DriftingZipfStream, read_stream
 
 from common import real_stream, show, verdict

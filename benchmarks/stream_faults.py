@@ -116,7 +116,7 @@ def drive(url: str, settings: str, folders: list[str]) -> None:
 
     from keyspread.spark import Totals, aggregate, session, stream_settings
 
-    preloaded = {"spark.python.daemon.module": "keyspread.spark.daemon"}  # new executors and Pythons are soon ready
+    preloaded = {"spark.python.daemon.module": "keyspread.spark.launch.daemon"}
     spark = session(master=url, **json.loads(settings), **stream_settings(WORKERS), **preloaded)
     wanted = {"n": "count(*)", "total": "sum(value)"}
     for folder in map(Path, folders):
@@ -235,7 +235,7 @@ class Disturber:
 
 def kill_python(cluster, dice: random.Random) -> bool:  # type: ignore[no-untyped-def]
     """Kill a Python worker of an executor: a child of its daemon."""
-    from keyspread.spark.cluster import _running
+    from keyspread.spark.launch.cluster import _running
 
     running = _running()
     executors = set(cluster.executors())
@@ -252,7 +252,7 @@ def main() -> int:
     if sys.argv[1:2] == ["--drive"]:
         drive(sys.argv[2], sys.argv[3], sys.argv[4:])
         return 0
-    from keyspread.spark.cluster import Cluster
+    from keyspread.spark.launch.cluster import Cluster
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedules", type=int, default=30)

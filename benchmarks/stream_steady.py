@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from keyspread.spark import aggregate, session, stream_settings
-from keyspread.spark.cluster import _running
+from keyspread.spark.launch.cluster import _running
 from keyspread.streams import ZipfStream
 
 from common import show, verdict
@@ -29,7 +29,7 @@ SMALL = {
     "spark.sql.streaming.minBatchesToRetain": 10,
     "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
     "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": 1,
-    "spark.python.daemon.module": "keyspread.spark.daemon",
+    "spark.python.daemon.module": "keyspread.spark.launch.daemon",
 }
 WORKERS, KEYS, ROWS, BATCHES, EVERY = 2, 2_000, 4_000, 500, 100
 

@@ -9,7 +9,7 @@ Balance: Zipf 1.4 with rows of 1 to 2,000 bytes, a fifth of the workers four tim
 import numpy as np
 
 import keyspread as ks
-from keyspread.streams.zipf import zipf
+from keyspread.streams.generated.zipf import zipf
 
 from common import show, side_by_side
 

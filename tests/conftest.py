@@ -37,7 +37,7 @@ def spark() -> "Iterator[SparkSession]":
     try:
         remote = os.environ.get("KEYSPREAD_TEST_REMOTE")
         where = {"remote": remote} if remote else {"master": "local[2,4]"}
-        preloaded = {"spark.python.daemon.module": "keyspread.spark.daemon"}  # spares each Python two seconds
+        preloaded = {"spark.python.daemon.module": "keyspread.spark.launch.daemon"}  # spares each Python two seconds
         running = session(**where, **preloaded, **{"spark.sql.shuffle.partitions": 4})
     except JavaMissingError as error:
         pytest.skip(str(error))

@@ -6,14 +6,14 @@ Importing keyspread imports no engine: `keyspread.spark` carries the rows.
 
 from keyspread.choices import expected_workers, find_choices, replica_model
 from keyspread.errors import InputError, KeyspreadError, SnapshotError
+from keyspread.evaluation.simulate import Simulation, simulate
 from keyspread.hashing import hash_keys
 from keyspread.heavy_hitters import SpaceSaving
+from keyspread.online.sender import Sender
 from keyspread.operators import Operator
-from keyspread.planning import plan
-from keyspread.plans import HotKey, Plan
+from keyspread.planned.plan import HotKey, Plan
+from keyspread.planned.planner import plan
 from keyspread.schemes import SCHEMES
-from keyspread.sender import Sender
-from keyspread.simulation import Simulation, simulate
 
 __version__ = "0.1.0"
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.evaluation.metrics import hot_from
 from keyspread.kernels import choices as kernels
-from keyspread.metrics import hot_from
 
 Shares = Sequence[float] | npt.NDArray[np.floating[Any]]
 
@@ -77,8 +77,8 @@ def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: A
     61.0
     """
     # Imported here because the schemes themselves ask find_choices.
+    from keyspread.online.settings import Settings, default_threshold
     from keyspread.schemes import PLANNED, find_scheme
-    from keyspread.settings import Settings, default_threshold
 
     try:
         counts = np.asarray(counts, np.float64)

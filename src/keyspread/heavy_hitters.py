@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.evaluation.metrics import hot_from
 from keyspread.kernels import summary as kernels
-from keyspread.metrics import hot_from
 
 HeavyHitter = tuple[int, int, int]  # (hash, lower, upper)
 MOST_COUNTERS = 1 << 26

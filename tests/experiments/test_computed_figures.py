@@ -7,17 +7,17 @@ import pandas as pd
 import pytest
 
 from keyspread.errors import InputError
+from keyspread.evaluation.run import SCHEMA
 from keyspread.experiments import tables
-from keyspread.experiments.figure_03 import Figure03
-from keyspread.experiments.figure_04 import Figure04
-from keyspread.experiments.figure_05 import Figure05
-from keyspread.experiments.figure_06 import Figure06
-from keyspread.experiments.reproduced import Reproduced
+from keyspread.experiments.figures.figure_03 import Figure03
+from keyspread.experiments.figures.figure_04 import Figure04
+from keyspread.experiments.figures.figure_05 import Figure05
+from keyspread.experiments.figures.figure_06 import Figure06
+from keyspread.experiments.outcome import Reproduced
 from keyspread.experiments.scale import SCALES
 from keyspread.experiments.tables import Table1, Table2, Table3
 from keyspread.experiments.verdict import Outcome
-from keyspread.runs import SCHEMA
-from keyspread.settings import Settings
+from keyspread.online.settings import Settings
 from keyspread.streams import ZipfStream
 
 QUICK = SCALES["quick"]

@@ -6,13 +6,12 @@ import pandas as pd
 import pytest
 
 from keyspread import InputError
-from keyspread.deployment.measured import Deployment, LatencyRun, ThroughputRun
+from keyspread.deployment.measurements import Deployment, LatencyRun, ThroughputRun
 from keyspread.deployment.prediction import predict
 from keyspread.deployment.setup import Setup, streaming
-from keyspread.experiments import deployed
-from keyspread.experiments.deployed import measurement, read_measurement
+from keyspread.experiments.measurement import SETUPS, measurement, read_measurement
+from keyspread.experiments.outcome import Reproduced
 from keyspread.experiments.reproduce import FIGURES, find_figures
-from keyspread.experiments.reproduced import Reproduced
 from keyspread.experiments.scale import SCALES
 from keyspread.experiments.verdict import Outcome
 
@@ -135,6 +134,6 @@ def test_what_is_no_measurement_is_refused(tmp_path):
 
 
 def test_both_scales_have_the_papers_deployment():
-    for setup in deployed.SETUPS.values():
+    for setup in SETUPS.values():
         assert (setup.sources, setup.workers, setup.keys, setup.skews) == (48, 80, 10_000, (1.4, 1.7, 2.0))
-    assert set(deployed.SETUPS) == set(SCALES)
+    assert set(SETUPS) == set(SCALES)

@@ -4,12 +4,12 @@ import pandas as pd
 import pytest
 
 from keyspread import InputError
-from keyspread.experiments.points import ends, over_seeds
+from keyspread.evaluation.result_store import Results
+from keyspread.experiments.figures.points import ends, over_seeds
+from keyspread.experiments.outcome import Reproduced
 from keyspread.experiments.reproduce import FIGURES, find_figures, reproduce, runs_of
-from keyspread.experiments.reproduced import Reproduced
 from keyspread.experiments.scale import SCALES, Scale, find_scale
 from keyspread.experiments.verdict import Outcome
-from keyspread.results import Results
 from keyspread.streams import FileStream, ZipfStream
 
 TINY = Scale("tiny", 20_000, (1.2, 2.0), (0,), wikipedia=0.001, twitter=0.00002, cashtags=0.04)

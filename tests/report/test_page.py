@@ -10,16 +10,16 @@ import pandas as pd
 import pytest
 
 from keyspread.errors import InputError
+from keyspread.evaluation.run import SCHEMA
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.figure_05 import Figure05
-from keyspread.experiments.figure_06 import Figure06
-from keyspread.experiments.reproduced import Reproduced
+from keyspread.experiments.figures.figure_05 import Figure05
+from keyspread.experiments.figures.figure_06 import Figure06
+from keyspread.experiments.outcome import Reproduced
 from keyspread.experiments.scale import SCALES
 from keyspread.experiments.tables import Table2, Table3
 from keyspread.experiments.verdict import Outcome, Verdict
 from keyspread.report import style
 from keyspread.report.page import ROWS_SHOWN, to_json, write_report
-from keyspread.runs import SCHEMA
 
 ABOUT = {"scale": "quick", "seeds": "0, 1", "command": "keyspread reproduce <all> & more"}
 VOID = {"meta", "br", "hr", "img", "link", "input"}

@@ -1,6 +1,7 @@
 """What the Spark tests share as fixtures; see frames.py for the rest."""
 
 import pytest
+
 from frames import setting
 
 

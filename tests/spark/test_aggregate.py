@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from frames import setting
 from pyspark.sql import functions as F
 
+from frames import setting
 from keyspread.errors import InputError
 from keyspread.spark import Watch, aggregate
-from keyspread.spark.parts import _OTHER_NAMES, RULES
+from keyspread.spark.aggregation.sql_functions import _OTHER_NAMES, RULES
 
 pytestmark = pytest.mark.usefixtures("static")
 

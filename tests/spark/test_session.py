@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from keyspread.errors import ExtraMissingError, InputError
-from keyspread.spark import session, start
+from keyspread.spark import session
+from keyspread.spark.session import _check_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +71,7 @@ def test_a_name_without_a_dot_is_refused() -> None:
 def test_connect_without_its_packages_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "grpc_status", None)
     with pytest.raises(ExtraMissingError, match=r"needs grpc_status.* pip install 'keyspread\[connect\]'"):
-        start._check_connect("sc://localhost")
+        _check_connect("sc://localhost")
 
 
 def test_a_good_start_prints_nothing_and_later_errors_are_shown() -> None:

@@ -11,14 +11,14 @@ import pytest
 pytest.importorskip("pyspark")
 
 import numpy as np
-from frames import ONLINE, as_a_bag, hashes, places, sent_by, sent_online, setting, skewed
 from pyspark.sql import functions as F
 
 import keyspread as ks
 import keyspread.spark
+from frames import ONLINE, as_a_bag, hashes, places, sent_by, sent_online, setting, skewed
 from keyspread.errors import InputError
 from keyspread.spark import Watch, aggregate, balance, plan, spread
-from keyspread.spark.route import with_worker
+from keyspread.spark.spread import with_worker
 
 WORKERS = 5
 SCHEMES = {**ONLINE, "planned": {}}
@@ -336,8 +336,8 @@ def test_nothing_is_set_on_the_session(spark, rows):
 
 def test_the_library_uses_nothing_that_connect_does_not_have():
     folder = Path(keyspread.spark.__file__).parent
-    for file in folder.glob("*.py"):
-        if file.name not in ("start.py", "java.py", "kafka_client.py", "classic.py"):
+    for file in folder.rglob("*.py"):
+        if file.name not in ("session.py", "java.py", "client.py", "classic.py"):
             found = re.search(r"_jvm|sparkContext|SparkContext|\.rdd\b|_jdf|_jc\b", file.read_text())
             assert found is None, f"{file.name} has {found and found[0]}"
 

@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from frames import places, setting, skewed
 from pyspark.sql import functions as F
 
-from keyspread import metrics
+from frames import places, setting, skewed
 from keyspread.errors import InputError
+from keyspread.evaluation import metrics
 from keyspread.spark import Balance, Watch, aggregate, balance, spread
 
 pytestmark = pytest.mark.usefixtures("static")

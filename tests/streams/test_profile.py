@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keyspread.encoded import Encoded
 from keyspread.errors import InputError
 from keyspread.streams import DriftingZipfStream, ZipfStream
+from keyspread.streams.encoded import Encoded
 from keyspread.streams.profile import Profile, profile
 
 

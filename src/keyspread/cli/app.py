@@ -6,13 +6,13 @@ import typer
 from typer.core import TyperGroup
 
 import keyspread
-from keyspread.cli.bench import bench
-from keyspread.cli.compare import compare
-from keyspread.cli.datasets import datasets
-from keyspread.cli.doctor import doctor
-from keyspread.cli.reproduce import reproduce
-from keyspread.cli.run import run
-from keyspread.cli.simulate import simulate
+from keyspread.cli.commands.bench import bench
+from keyspread.cli.commands.compare import compare
+from keyspread.cli.commands.datasets import datasets
+from keyspread.cli.commands.doctor import doctor
+from keyspread.cli.commands.reproduce import reproduce
+from keyspread.cli.commands.run import run
+from keyspread.cli.commands.simulate import simulate
 
 _ORDER = ("run", "simulate", "compare", "datasets", "reproduce", "bench", "doctor")
 

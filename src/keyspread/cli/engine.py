@@ -11,11 +11,11 @@ from keyspread.errors import KeyspreadError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from keyspread.cli.quiet import Held
+    from keyspread.cli.interruption import Held
 
 _LOCAL = {
     "spark.sql.shuffle.partitions": 16,  # Spark's own 200 are for a cluster
-    "spark.python.daemon.module": "keyspread.spark.daemon",
+    "spark.python.daemon.module": "keyspread.spark.launch.daemon",
 }
 
 
@@ -33,8 +33,8 @@ def spark(
     """
     from pyspark.sql import SparkSession
 
-    from keyspread.cli import quiet
-    from keyspread.spark.masters import check_answers, is_local
+    from keyspread.cli import interruption
+    from keyspread.spark.launch.master import check_answers, is_local
 
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -42,7 +42,7 @@ def spark(
         return
     started = _start(master, held, verbose, short, settings or {})
     try:
-        with quiet.stopped_by_ctrl_c(started.stop):
+        with interruption.stopped_by_ctrl_c(started.stop):
             if not is_local(master):
                 with told(verbose):
                     check_answers(started, str(master))
@@ -52,10 +52,10 @@ def spark(
 
 
 def _start(master: str | None, held: "Held", verbose: bool, short: bool, settings: Mapping[str, Any]) -> "SparkSession":
-    from keyspread.cli import quiet
+    from keyspread.cli import interruption
     from keyspread.spark import session
-    from keyspread.spark.masters import is_local
-    from keyspread.spark.trouble import SparkError, why
+    from keyspread.spark.failures import SparkError, why
+    from keyspread.spark.launch.master import is_local
 
     config: dict[str, Any] = {} if verbose else {"spark.log.level": "OFF"}
     if is_local(master):
@@ -64,7 +64,7 @@ def _start(master: str | None, held: "Held", verbose: bool, short: bool, setting
             config["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
     config |= settings
     try:
-        with quiet.uninterrupted():  # a JVM whose launch is cut short would be left behind, alive
+        with interruption.uninterrupted():  # a JVM whose launch is cut short would be left behind, alive
             if master is not None and master.startswith("sc://"):
                 return session(remote=master)
             return session(master=master, **config)
@@ -80,7 +80,7 @@ def _start(master: str | None, held: "Held", verbose: bool, short: bool, setting
 @contextmanager
 def told(verbose: bool) -> Iterator[None]:
     """Turn what Spark throws into one line, after all of it if the user wants to see it."""
-    from keyspread.spark.trouble import in_one_line
+    from keyspread.spark.failures import in_one_line
 
     with in_one_line():
         try:

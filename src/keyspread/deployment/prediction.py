@@ -11,9 +11,9 @@ import numpy as np
 
 import keyspread as ks
 from keyspread.deployment.setup import Setup
-from keyspread.encoded import Encoded
-from keyspread.queueing import Waiting, finish_times, saturation, waiting
+from keyspread.evaluation.queueing import Waiting, finish_times, saturation, waiting
 from keyspread.schemes import PLANNED
+from keyspread.streams.encoded import Encoded
 
 _TIMED = 200_000
 """Messages routed to see what routing costs."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
+from keyspread.evaluation.run import Run
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict
-from keyspread.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

@@ -6,28 +6,28 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from keyspread.errors import InputError
-from keyspread.experiments.claim_constraints import ClaimConstraints
-from keyspread.experiments.claim_estimate import ClaimEstimate
-from keyspread.experiments.claim_memory import ClaimMemory
+from keyspread.evaluation.result_store import Results
+from keyspread.evaluation.run import Run
+from keyspread.experiments.claims.constraints import ClaimConstraints
+from keyspread.experiments.claims.estimate import ClaimEstimate
+from keyspread.experiments.claims.memory import ClaimMemory
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.figure_01 import Figure01
-from keyspread.experiments.figure_03 import Figure03
-from keyspread.experiments.figure_04 import Figure04
-from keyspread.experiments.figure_05 import Figure05
-from keyspread.experiments.figure_06 import Figure06
-from keyspread.experiments.figure_07 import Figure07
-from keyspread.experiments.figure_08 import Figure08
-from keyspread.experiments.figure_09 import Figure09
-from keyspread.experiments.figure_10 import Figure10
-from keyspread.experiments.figure_11 import Figure11
-from keyspread.experiments.figure_12 import Figure12
-from keyspread.experiments.figure_13 import Figure13
-from keyspread.experiments.figure_14 import Figure14
-from keyspread.experiments.reproduced import Reproduced
+from keyspread.experiments.figures.figure_01 import Figure01
+from keyspread.experiments.figures.figure_03 import Figure03
+from keyspread.experiments.figures.figure_04 import Figure04
+from keyspread.experiments.figures.figure_05 import Figure05
+from keyspread.experiments.figures.figure_06 import Figure06
+from keyspread.experiments.figures.figure_07 import Figure07
+from keyspread.experiments.figures.figure_08 import Figure08
+from keyspread.experiments.figures.figure_09 import Figure09
+from keyspread.experiments.figures.figure_10 import Figure10
+from keyspread.experiments.figures.figure_11 import Figure11
+from keyspread.experiments.figures.figure_12 import Figure12
+from keyspread.experiments.figures.figure_13 import Figure13
+from keyspread.experiments.figures.figure_14 import Figure14
+from keyspread.experiments.outcome import Reproduced
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.tables import Table1, Table2, Table3
-from keyspread.results import Results
-from keyspread.runs import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +90,7 @@ def reproduce(
     """Simulate on Spark what `results` does not have yet, then make every figure. Without runs, Spark is not needed."""
     runs = runs_of(figures, scale)
     if spark is not None:
-        from keyspread.spark.sweep import sweep
+        from keyspread.evaluation.sweep import sweep
 
         sweep(spark, runs, results, progress)
     found: pd.DataFrame = results.table(runs).to_pandas()

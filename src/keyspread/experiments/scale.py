@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from keyspread.errors import InputError
-from keyspread.runs import StreamRecipe
+from keyspread.evaluation.run import StreamRecipe
 from keyspread.streams import look_alike
 
 if TYPE_CHECKING:
-    from keyspread.deployment.measured import Deployment
+    from keyspread.deployment.measurements import Deployment
 
 
 @dataclass(frozen=True)

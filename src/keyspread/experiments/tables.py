@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from keyspread.errors import InputError
+from keyspread.evaluation.run import Run, StreamRecipe
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-from keyspread.runs import Run, StreamRecipe
+from keyspread.online.settings import Settings, default_threshold
 from keyspread.schemes import PLANNED, find_scheme
-from keyspread.settings import Settings, default_threshold
 from keyspread.streams import ORIGINALS, ZipfStream, zipf_probabilities
 
 # Table I

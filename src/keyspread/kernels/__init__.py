@@ -7,7 +7,7 @@ Each file has one role and each kernel an oracle in plain Python in `tests/naive
     balance   loads of the workers, and the least loaded of any set of them
     routing   the loops over messages, one a family of schemes
     choices   the search for d
-    dealing   routing by a plan
+    planned_routing   routing by a plan
 
 State is kept in named tuples of arrays, so that a kernel takes two or three arguments that explain themselves.
 """

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keyspread.kernels.compiled import entry, part
-from keyspread.kernels.machine import trailing_zeros
+from keyspread.kernels.compilation import entry, part
+from keyspread.kernels.intrinsics import trailing_zeros
 
 BASE, ABOVE, PATIENCE = range(3)
 _ONE, _NONE, _ALL = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from keyspread.kernels.compiled import entry, part
+from keyspread.kernels.compilation import entry, part
 
 
 @part

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keyspread.kernels.compiled import part
+from keyspread.kernels.compilation import part
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: its multiples spread evenly over the 64-bit circle
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)

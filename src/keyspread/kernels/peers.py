@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keyspread.kernels.compiled import entry
+from keyspread.kernels.compilation import entry
 from keyspread.kernels.mixing import candidate
 from keyspread.kernels.summary import TOTAL, offer
 

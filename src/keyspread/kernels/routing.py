@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread.kernels.balance import add, comes_first, least_loaded, words_for
-from keyspread.kernels.compiled import entry, part
-from keyspread.kernels.machine import prefetch
+from keyspread.kernels.compilation import entry, part
+from keyspread.kernels.intrinsics import prefetch
 from keyspread.kernels.mixing import candidate
 
 _ONE, _NONE = np.uint64(1), np.uint64(0)

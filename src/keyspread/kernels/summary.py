@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keyspread.kernels.compiled import entry, part
+from keyspread.kernels.compilation import entry, part
 from keyspread.kernels.mixing import GOLDEN
 
 SIZE, TOTAL, LEVEL, END, QUEUED, MESSAGES, SHIFT = range(7)

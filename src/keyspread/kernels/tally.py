@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keyspread.kernels.compiled import entry
+from keyspread.kernels.compilation import entry
 
 _ONE = np.uint64(1)
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.settings import default_threshold
+from keyspread.online.settings import default_threshold
 
 SENDING = {"tolerance", "capacity", "choices", "half_life"}  # what senders take is accepted, without use here
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.ticker import FuncFormatter
 
-from keyspread.comparison import Compared, frontier
+from keyspread.evaluation.compare import Compared, frontier
 from keyspread.report import style
 
 _FLOOR = 1e-7

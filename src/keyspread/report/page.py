@@ -20,7 +20,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from keyspread.errors import InputError
-from keyspread.experiments.reproduced import Reproduced
+from keyspread.experiments.outcome import Reproduced
 from keyspread.experiments.verdict import Outcome, Verdict
 from keyspread.report import style
 

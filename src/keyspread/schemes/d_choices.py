@@ -1,9 +1,9 @@
 """D-Choices: a hot key may use d workers, d the least that balances the head seen so far (Sec. 4.1)."""
 
 from keyspread.choices import find_choices
+from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Shares
-from keyspread.settings import Settings
 
 
 class DChoices(HeadAndTail):

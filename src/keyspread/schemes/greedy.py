@@ -1,8 +1,8 @@
 """Greedy-d: a hot key may use a fixed, given number of workers. With it one finds the least d that would have done."""
 
+from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Shares
-from keyspread.settings import Settings
 
 
 class Greedy(HeadAndTail):

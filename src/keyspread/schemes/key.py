@@ -1,16 +1,16 @@
 """Key grouping: one hash, one worker. The skew of the keys becomes the skew of the workers."""
 
-from keyspread.kernels import uneven
+from keyspread.kernels import weighted_routing
 from keyspread.kernels.routing import route_by_key
+from keyspread.online.settings import Settings
 from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Workers
-from keyspread.settings import Settings
 
 
 class KeyGrouping(Scheme):
     """Every key has one worker."""
 
     name, alias = "key", "kg"
-    cold = uneven.FIRST
+    cold = weighted_routing.FIRST
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """One."""

@@ -1,8 +1,8 @@
 """Partial key grouping (PKG): the less loaded of two candidates. Enough while no key has over 2/n of the messages."""
 
 from keyspread.kernels.routing import route_least_of_two
+from keyspread.online.settings import Settings
 from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Workers
-from keyspread.settings import Settings
 
 
 class PartialKeyGrouping(Scheme):

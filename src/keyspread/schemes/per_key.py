@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keyspread.kernels import uneven
+from keyspread.kernels import weighted_routing
 from keyspread.kernels.balance import regroup
-from keyspread.kernels.own_rows import (
+from keyspread.kernels.candidate_lists import (
     allot,
     find_owners,
     measure,
     route_head_to_own_few,
     route_head_to_own_row,
 )
+from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Keys, Shares, State, Workers
-from keyspread.settings import Settings
 
 Counters = npt.NDArray[np.int64]
 Sizes = npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ class PerKey(HeadAndTail):
 
     name, alias = "per-key", "pk"
     sizes_each_key = True
-    cold, hot = uneven.FIRST_OR_SECOND, uneven.OWN_LIST
+    cold, hot = weighted_routing.FIRST_OR_SECOND, weighted_routing.OWN_LIST
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """As many as the hottest key may use."""

@@ -1,17 +1,17 @@
 """Round robin for the head, blind to loads: the paper's baseline for W-Choices, at the same memory."""
 
-from keyspread.kernels import uneven
+from keyspread.kernels import weighted_routing
 from keyspread.kernels.routing import route_head_in_turn
+from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Keys, Shares, State, Workers
-from keyspread.settings import Settings
 
 
 class RoundRobin(HeadAndTail):
     """Hot messages go to all workers in turn; cold keys to the less loaded of two."""
 
     name, alias = "round-robin", "rr"
-    hot = uneven.IN_TURN
+    hot = weighted_routing.IN_TURN
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """All workers."""

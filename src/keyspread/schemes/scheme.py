@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread.heavy_hitters import SpaceSaving
-from keyspread.kernels import uneven
+from keyspread.kernels import weighted_routing
 from keyspread.kernels.balance import Balance
-from keyspread.kernels.fleet import Fleet
+from keyspread.kernels.capacities import Fleet
 from keyspread.kernels.routing import Candidates, Identity, no_candidates
-from keyspread.settings import Settings
+from keyspread.online.settings import Settings
 
 Keys = npt.NDArray[np.uint64]
 Workers = npt.NDArray[np.int32]
@@ -48,8 +48,8 @@ class Scheme(ABC):
     needs_choices: ClassVar[bool] = False
     sizes_each_key: ClassVar[bool] = False  # hot keys differ in how many workers they may use
     # The rule for messages of different weights, or workers of different capacity:
-    cold: ClassVar[int] = uneven.LESS_OF_TWO
-    hot: ClassVar[int] = uneven.CHOICES
+    cold: ClassVar[int] = weighted_routing.LESS_OF_TWO
+    hot: ClassVar[int] = weighted_routing.CHOICES
 
     @abstractmethod
     def choices(self, settings: Settings, head: Shares) -> int:
@@ -76,9 +76,9 @@ class Scheme(ABC):
 
     def route_marked_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route messages whose entry in `out` says whether they are hot."""
-        everyone = self.hot == uneven.CHOICES and state.choices >= state.settings.workers
+        everyone = self.hot == weighted_routing.CHOICES and state.choices >= state.settings.workers
         state.turn = int(
-            uneven.route_uneven(
+            weighted_routing.route_uneven(
                 keys,
                 weights,
                 out,
@@ -88,7 +88,7 @@ class Scheme(ABC):
                 state.fleet,
                 state.candidates,
                 self.cold,
-                uneven.ANYONE if everyone else self.hot,
+                weighted_routing.ANYONE if everyone else self.hot,
                 state.choices,
                 state.unit,
                 state.turn,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from keyspread.online.settings import Settings
 from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Weights, Workers
-from keyspread.settings import Settings
 
 
 class ShuffleGrouping(Scheme):

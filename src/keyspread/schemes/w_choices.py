@@ -1,8 +1,8 @@
 """W-Choices: a hot key may use every worker. The best balance an online scheme can have, at n replicas a hot key."""
 
+from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Shares
-from keyspread.settings import Settings
 
 
 class WChoices(HeadAndTail):

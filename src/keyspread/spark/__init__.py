@@ -9,14 +9,14 @@ except ModuleNotFoundError as error:
         "keyspread.spark needs PySpark, which is not installed: pip install 'keyspread[spark,java]'"
     ) from error
 
-from keyspread.spark.json_lines import JsonLines
-from keyspread.spark.listen import BatchSeen, StreamWatch
-from keyspread.spark.merge import aggregate
-from keyspread.spark.planned import plan
-from keyspread.spark.route import spread
-from keyspread.spark.start import session
-from keyspread.spark.stream_aggregate import stream_settings
-from keyspread.spark.totals import Totals
+from keyspread.spark.aggregate import aggregate
+from keyspread.spark.plan import plan
+from keyspread.spark.session import session
+from keyspread.spark.spread import spread
+from keyspread.spark.streaming.json_lines import JsonLines
+from keyspread.spark.streaming.listener import BatchSeen, StreamWatch
+from keyspread.spark.streaming.stream_aggregate import stream_settings
+from keyspread.spark.streaming.totals import Totals
 from keyspread.spark.watch import Balance, Watch, balance
 
 __all__ = [

@@ -14,9 +14,10 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from keyspread import checks, metrics
+from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.spark.keys import Key, column, key_columns
+from keyspread.evaluation import metrics
+from keyspread.spark.routing.keys import Key, column, key_columns
 
 TRACKED = 10_000  # items in the sketch of the hottest keys: a count may be off by rows / 7,500
 

@@ -1,15 +1,15 @@
 """Streams to route: made ones (Zipf, drifting, look-alikes of the paper's) and real ones, read from files."""
 
-from keyspread.encoded import Encoded
-from keyspread.streams.drift import DriftingZipfStream
-from keyspread.streams.file_stream import FileStream, find_streams
-from keyspread.streams.files import KeyTexts, Malformed, Stream, read_stream, total_bytes
-from keyspread.streams.lookalikes import ORIGINALS, look_alike
-from keyspread.streams.made import Made
-from keyspread.streams.named import made_stream
+from keyspread.streams.encoded import Encoded
+from keyspread.streams.generated.catalog import made_stream
+from keyspread.streams.generated.drift import DriftingZipfStream
+from keyspread.streams.generated.generator import Made
+from keyspread.streams.generated.lookalikes import ORIGINALS, look_alike
+from keyspread.streams.generated.writer import write_stream
+from keyspread.streams.generated.zipf import ZipfRanks, ZipfStream, zipf, zipf_probabilities
 from keyspread.streams.profile import Profile, profile
-from keyspread.streams.writing import write_stream
-from keyspread.streams.zipf import ZipfRanks, ZipfStream, zipf, zipf_probabilities
+from keyspread.streams.readers.file_stream import FileStream, find_streams
+from keyspread.streams.readers.files import KeyTexts, Malformed, Stream, read_stream, total_bytes
 
 __all__ = [
     "ORIGINALS",

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
-from keyspread.encoded import Encoded
-from keyspread.metrics import hot_from, window_ends
+from keyspread.evaluation.metrics import hot_from, window_ends
+from keyspread.streams.encoded import Encoded
 
 HOT_SHARE = 1 / (5 * 50)
 """A key with this share is called hot here: the paper's threshold 1/(5n) for n = 50 workers."""

@@ -1,0 +1,155 @@
+"""Is everything here that keyspread needs? One `Check` for each part, and a failing one carries its remedy.
+
+May be changed here: what is looked at. Nothing is printed, and no engine is imported before its check runs.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+
+from keyspread.errors import KeyspreadError
+
+
+@dataclass(frozen=True)
+class Check:
+    """One part. If it is not `ok`, `remedy` is what mends it; if not `needed`, the rest works without it."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    needed: bool = True
+
+
+def checks(*, start_spark: bool = False) -> list[Check]:
+    """Every check, in the order in which they are best mended; never raises.
+
+    With `start_spark`, Spark is started and counts a few rows through a Python worker, which takes seconds.
+
+    >>> [check.remedy for check in checks() if check.needed and not check.ok]
+    []
+    """
+    return list(_all(start_spark))
+
+
+def _all(start_spark: bool) -> Iterator[Check]:
+    yield _python()
+    yield _package("numpy", "1.26", "pip install -U keyspread")
+    yield _guarded("kernels", "pip install -U numba, or set NUMBA_CACHE_DIR to a folder you may write", _kernels)
+    yield _package("pyarrow", "18", "pip install -U keyspread")
+    yield _package("xxhash", "3.4", "pip install -U keyspread")
+    spark = _package("pyspark", "4.1", "pip install -U 'keyspread[spark]'")
+    yield spark
+    yield _package("pandas", "2.2", "pip install 'pandas>=2.2,<3'", below="3")
+    java = _java_check() if spark.ok else _NO_SPARK
+    yield java
+    if start_spark and spark.ok and java.ok:
+        yield _guarded("spark starts", "pip install -U --force-reinstall 'keyspread[spark,java]'", _spark_counts)
+    yield _connect()
+    yield _kafka()
+
+
+def _python() -> Check:
+    found = ".".join(map(str, sys.version_info[:3]))
+    if _numbers(found) < (3, 11):
+        return Check("python", False, f"{found}, but 3.11 or newer is needed", "install Python 3.11 or newer")
+    return Check("python", True, f"{found}, {sys.executable}")
+
+
+def _package(name: str, least: str, remedy: str, *, below: str | None = None) -> Check:
+    wanted = f"{least} or newer" if below is None else f"at least {least} and below {below}"
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return Check(name, False, f"not installed, {wanted} is needed", remedy)
+    fits = _numbers(found) >= _numbers(least) and (below is None or _numbers(found) < _numbers(below))
+    if not fits:
+        return Check(name, False, f"{found}, but {wanted} is needed", remedy)
+    return Check(name, True, found)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """'4.3.0.dev1' → (4, 3, 0)."""
+    numbers = []
+    for part in text.split("."):
+        if not part.isdigit():
+            break
+        numbers.append(int(part))
+    return tuple(numbers)
+
+
+def _guarded(name: str, remedy: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, look())
+    except KeyspreadError as error:
+        return Check(name, False, str(error), remedy)
+    except Exception as error:  # whatever a broken installation throws is what we were asked to find
+        first_line = (str(error).strip().splitlines() or [""])[0]
+        return Check(name, False, f"{type(error).__name__}: {first_line}", remedy)
+
+
+def _kernels() -> str:
+    import numba
+    import numpy as np
+
+    # numba refuses to decorate if no folder for its cache can be written
+    @numba.njit(cache=True)
+    def total(values: np.ndarray) -> int:
+        result = 0
+        for value in values:
+            result += value
+        return result
+
+    if total(np.arange(5)) != 10:
+        raise KeyspreadError("a compiled loop over 0, 1, 2, 3, 4 did not add up to 10")
+    return f"numba {numba.__version__} compiles, cache in {total.stats.cache_path}"
+
+
+_NO_SPARK = Check("java", False, "not looked for without pyspark", "pip install -U 'keyspread[spark,java]'")
+
+
+def _java_check() -> Check:
+    found = _guarded("java", "pip install 'keyspread[java]'", _java)
+    return replace(found, detail=found.detail.partition("; run: ")[0])  # the remedy has its own line
+
+
+def _java() -> str:
+    from keyspread.spark.launch.java import find_java
+
+    java = find_java()
+    return "; ".join([f"Java {java.version} from {java.source}, {java.home}", *java.passed_over])
+
+
+def _spark_counts() -> str:
+    from pyspark import SparkContext
+
+    from keyspread.spark import session
+
+    ran_before = SparkContext._active_spark_context is not None
+    spark = session() if ran_before else session(master="local[1]")
+    try:
+        rows = spark.range(1000).mapInArrow(lambda batches: batches, "id long").count()
+        if rows != 1000:
+            raise KeyspreadError(f"Spark counted {rows} of 1000 rows")
+        return f"Spark {spark.version} counted 1000 rows through a Python worker"
+    finally:
+        if not ran_before:
+            spark.stop()
+
+
+def _connect() -> Check:
+    missing = [name for name in ("grpcio", "grpcio-status", "zstandard") if not _package(name, "0", "").ok]
+    if missing:
+        detail = f"not installed: {', '.join(missing)}; only Spark Connect needs it"
+        return Check("connect", False, detail, "pip install 'keyspread[connect]'", needed=False)
+    return Check("connect", True, f"ready, grpcio {version('grpcio')}", needed=False)
+
+
+def _kafka() -> Check:
+    try:
+        connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
+    except PackageNotFoundError:
+        return Check("kafka", False, "needs pyspark", "pip install 'keyspread[kafka]'", needed=False)
+    # Spark downloads it when a session asks for it, so there is nothing here to be missing.
+    return Check("kafka", True, f"Spark fetches it if spark.jars.packages is {connector}", needed=False)

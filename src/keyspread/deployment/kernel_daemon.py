@@ -1,0 +1,17 @@
+"""The daemon of Python workers, with the kernels of all schemes compiled too: for benchmarks, before their clock."""
+
+import numpy as np
+from pyspark.daemon import manager
+
+from keyspread.online.sender import Sender
+from keyspread.planned.look_ahead import common_plan, deal
+from keyspread.schemes import SCHEMES
+from keyspread.spark.launch.daemon import settle
+
+if __name__ == "__main__":
+    few = np.arange(10, dtype=np.int64)
+    for scheme in SCHEMES:
+        Sender(scheme, 4, choices=3).route(few)
+    deal(few, common_plan([], 4))
+    settle()
+    manager()

@@ -1,0 +1,108 @@
+"""A folder of results: a run that is in it is never simulated again, and what is in it is whole.
+
+Each file is written under a hidden name and then moved, so that a killed sweep leaves only complete ones. The folder
+is an ordinary Parquet data set: pandas, Spark and DuckDB read it as one table with the columns of `runs.SCHEMA`.
+"""
+
+import hashlib
+import os
+import uuid
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import keyspread
+from keyspread.errors import InputError
+from keyspread.evaluation.run import SCHEMA, Run
+
+TABLE_FORMAT = "1"
+"""Counts up when the columns, or what they mean, change."""
+
+_FORMAT, _VERSION, _RUNS = b"keyspread.table_format", b"keyspread.version", b"keyspread.evaluation.run"
+
+
+class Results:
+    """The results in a folder. Any number of processes may add to it at once."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Take a folder; it is made if it is not there, and refused if it cannot be written."""
+        self.folder = os.fspath(folder)
+        self._known: dict[str, set[str]] = {}  # the runs of a file, which never changes
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            probe = os.path.join(self.folder, f".{uuid.uuid4().hex}")
+            with open(probe, "wb"):
+                pass
+            os.remove(probe)
+        except OSError as problem:
+            raise InputError(
+                f"{self.folder}: cannot be written ({problem.strerror or problem}): choose another folder"
+            ) from None
+
+    def add(self, table: pa.Table) -> None:
+        """Keep the result of one or several runs, all or nothing."""
+        runs = sorted(pc.unique(table["run"]).to_pylist())
+        about = {
+            _FORMAT: TABLE_FORMAT.encode(),
+            _VERSION: keyspread.__version__.encode(),
+            _RUNS: " ".join(runs).encode(),
+        }
+        name = f"part-{hashlib.sha256(about[_RUNS]).hexdigest()[:20]}.parquet"
+        hidden = os.path.join(self.folder, f".{uuid.uuid4().hex}")
+        try:
+            # Plain columns are repeated for every slot of a run: dictionaries make that nearly free.
+            pq.write_table(table.replace_schema_metadata(about), hidden, compression="zstd")
+            os.replace(hidden, os.path.join(self.folder, name))
+        finally:
+            if os.path.exists(hidden):
+                os.remove(hidden)
+
+    def done(self) -> set[str]:
+        """Name the runs that are here."""
+        return {run for part in self._parts() for run in self._about(part)}
+
+    def missing(self, runs: Iterable[Run]) -> list[Run]:
+        """Give those that are not here, each once."""
+        done = self.done()
+        return list({run.id: run for run in runs if run.id not in done}.values())
+
+    def table(self, runs: Sequence[Run] | None = None) -> pa.Table:
+        """Give all that is here, or the results of these runs, ordered by run and slot."""
+        left = self.done() if runs is None else {run.id for run in runs}
+        tables = [SCHEMA.empty_table()]
+        for part in self._parts():
+            # A run that two sweeps made at the same time is in two files, and counts once.
+            if take := left & self._about(part):
+                table = pq.read_table(part, schema=SCHEMA)
+                tables.append(table.filter(pc.is_in(table["run"], pa.array(sorted(take), pa.string()))))
+                left = left - take
+        return pa.concat_tables(tables).sort_by([("run", "ascending"), ("slot", "ascending")]).combine_chunks()
+
+    def _parts(self) -> list[str]:
+        names = sorted(os.listdir(self.folder))
+        return [os.path.join(self.folder, name) for name in names if name.endswith(".parquet") and name[0] not in "._"]
+
+    def _about(self, part: str) -> set[str]:
+        """Name the runs of one file, refused if it is not ours or not of this version."""
+        if part not in self._known:
+            self._known[part] = self._read_about(part)
+        return self._known[part]
+
+    @staticmethod
+    def _read_about(part: str) -> set[str]:
+        remedy = "choose another folder, or delete this one to compute everything anew"
+        try:
+            about = pq.read_schema(part).metadata or {}
+        except (pa.ArrowInvalid, OSError) as problem:
+            raise InputError(f"{part}: is not a table ({problem}): delete the file") from None
+        if _RUNS not in about:
+            raise InputError(f"{part}: is not a table of keyspread: {remedy}")
+        found = (about.get(_FORMAT, b"?").decode(), about.get(_VERSION, b"?").decode())
+        if found != (TABLE_FORMAT, keyspread.__version__):
+            raise InputError(
+                f"{part}: comes from keyspread {found[1]} (table format {found[0]}), "
+                f"this is {keyspread.__version__} (table format {TABLE_FORMAT}): {remedy}"
+            )
+        return set(about[_RUNS].decode().split())

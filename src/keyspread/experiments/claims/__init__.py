@@ -1,0 +1,1 @@
+"""Claims that the paper makes in its text, one file each."""

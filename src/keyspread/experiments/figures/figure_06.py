@@ -1,0 +1,90 @@
+"""Figure 6: what D-Choices and W-Choices save in memory, against shuffle grouping, by the exact Zipf law."""
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from keyspread.experiments.figure import Figure
+from keyspread.experiments.figures.figure_05 import SCHEMES, WORKERS, replicas
+from keyspread.experiments.scale import Scale
+from keyspread.experiments.verdict import Verdict, judge
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+AT_LEAST = 80.0
+"""The saving in % that the paper claims for the worst case."""
+
+
+class Figure06(Figure):
+    """Replicas less than SG's, against skew."""
+
+    name = "6"
+    label = "Figure 6"
+    title = "Replicas of D-Choices and W-Choices relative to shuffle grouping"
+    paper = (
+        "Both need a fraction of the replicas of shuffle grouping: even at worst they save 80 %. "
+        "The saving is larger with more workers."
+    )
+    made = (
+        "The memory model and the law of figure 5, beside those of shuffle grouping, Σ min(f_k, n). Expected counts, "
+        "not whole ones; the same at every scale. The saving shrinks at high skew because most keys are then too rare "
+        "to reach all workers."
+    )
+
+    def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
+        """Compute the replicas of each scheme and of SG."""
+        return replicas(WORKERS, "shuffle")
+
+    def plot(self, table: pd.DataFrame) -> "Picture":
+        """Draw one picture for each number of workers."""
+        from keyspread.report import style
+
+        made, axes = style.picture(1, len(WORKERS), width=2.75, height=2.8, sharey=True)
+        for place, workers in zip(axes[0], WORKERS, strict=True):
+            for scheme in SCHEMES:
+                line = table[(table["workers"] == workers) & (table["scheme"] == scheme)]
+                style.line(place, line["skew"], line["difference_percent"], scheme)
+            place.axhline(-AT_LEAST, color="#555555", linewidth=0.9, linestyle=(0, (2, 2)))
+            place.set(xlim=(0, 2.1), xticks=(0.5, 1.0, 1.5, 2.0), xlabel="skew z", title=f"n = {workers}")
+            place.set_ylim(-100, -75)
+        axes[0, 0].set_ylabel("replicas relative to SG (%)")
+        axes[0, 0].text(0.05, -AT_LEAST + 0.4, f"{AT_LEAST:.0f} % less", color="#555555", fontsize=8)
+        style.legend_below(made, axes[0, 0])
+        return made
+
+    def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
+        """Judge the least saving, and that of many workers against few."""
+        worst = table.sort_values("difference_percent", kind="stable").iloc[-1]
+        saving = -float(worst["difference_percent"])
+        short = table[-table["difference_percent"] < AT_LEAST]
+        by_workers = table.pivot(index=["scheme", "skew"], columns="workers", values="difference_percent")
+        few, many = WORKERS
+        gains = by_workers[few] - by_workers[many]
+        return [
+            judge(
+                f"At worst still {AT_LEAST:.0f} % fewer replicas than shuffle grouping",
+                "Fig. 6",
+                f"at worst {saving:.1f} % fewer ({SCHEMES[worst['scheme']]}, n = {worst['workers']}, "
+                f"z = {worst['skew']:.1f})",
+                saving >= AT_LEAST,
+                in_part=round(saving) >= AT_LEAST,
+                why=f"{len(short)} of {len(table)} settings fall short of {AT_LEAST:.0f} %, "
+                f"by {AT_LEAST - saving:.2g} points at most: {_settings(short)}.",
+            ),
+            judge(
+                "The saving is larger with more workers",
+                "Sec. 4.2",
+                f"n = {many} saves {gains.min():.1f} to {gains.max():.1f} points more than n = {few}, over all skews",
+                bool((gains > 0).all()),
+                in_part=bool((gains > 0).any()),
+                why="At some skews more workers save less.",
+            ),
+        ]
+
+
+def _settings(rows: pd.DataFrame) -> str:
+    return ", ".join(
+        f"{SCHEMES[str(scheme)]} at n = {workers} for z = {', '.join(f'{skew:.1f}' for skew in found['skew'])}"
+        for (workers, scheme), found in rows.groupby(["workers", "scheme"])
+    )

@@ -1,0 +1,142 @@
+"""Figure 7: where the head may begin. Imbalance against skew for several thresholds, W-C and RR."""
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from keyspread.evaluation.run import Run
+from keyspread.experiments.figure import Figure
+from keyspread.experiments.figures.points import EVEN_ENOUGH, ends, number, over_seeds, with_run_columns
+from keyspread.experiments.scale import Scale
+from keyspread.experiments.verdict import Verdict, judge
+from keyspread.streams import ZipfStream
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+WORKERS = (5, 10, 50, 100)
+KEYS = 10_000
+SCHEMES = ("w-choices", "round-robin")
+THRESHOLDS = {"2/n": 2.0, "1/n": 1.0, "1/2n": 0.5, "1/4n": 0.25, "1/8n": 0.125}  # times 1/n
+
+
+class Figure07(Figure):
+    """Imbalance against skew by threshold."""
+
+    name = "7"
+    label = "Figure 7"
+    title = "Imbalance against skew for thresholds from 2/n to 1/(8n), W-C and RR"
+    paper = (
+        "A lower threshold means less imbalance. W-C is ideal for any threshold of 1/n or less, at every skew and "
+        "scale; RR, blind to loads, is worse, and more so with more workers."
+    )
+    made = (
+        "Zipf streams over 10⁴ keys. I at the end, median over seeds. 'Ideal' is read as I·n ≤ 1 %: the busiest "
+        "worker has at most 1 % more than its even share. The paper does not list its numbers of workers here."
+    )
+
+    def runs(self, scale: Scale) -> list[Run]:
+        """Every threshold, number of workers and skew."""
+        return [run for run, _ in self._labelled(scale)]
+
+    def _labelled(self, scale: Scale) -> list[tuple[Run, str]]:
+        return [
+            (Run.of(ZipfStream(skew, KEYS, scale.messages, seed), scheme, n, seed=seed, threshold=times / n), label)
+            for seed in scale.seeds
+            for skew in scale.skews
+            for scheme in SCHEMES
+            for n in WORKERS
+            for label, times in THRESHOLDS.items()
+        ]
+
+    def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
+        """Take I at the end."""
+        runs, labels = zip(*self._labelled(scale), strict=True)
+        found = with_run_columns(ends(results), runs, theta=labels).rename(columns={"final_imbalance": "I"})
+        return over_seeds(found, ["scheme", "workers", "theta", "skew"], ["I"])
+
+    def plot(self, table: pd.DataFrame) -> "Picture":
+        """Draw a column a number of workers, W-C above RR."""
+        from keyspread.report import style
+
+        made, axes = style.picture(2, len(WORKERS), width=2.5, height=2.2, sharex=True, sharey=True)
+        for row, scheme in enumerate(SCHEMES):
+            for column, n in enumerate(WORKERS):
+                at = axes[row, column]
+                for look, theta in enumerate(THRESHOLDS):
+                    own = table[(table.scheme == scheme) & (table.workers == n) & (table.theta == theta)]
+                    style.line(at, own["skew"], own.I, look, label=f"θ = {theta}", low=own.I_low, high=own.I_high)
+                style.log_imbalance(at)
+                at.set_title(f"{style.LABELS[scheme]}, n = {n}")
+        for at in axes[-1]:
+            at.set_xlabel("skew z")
+        for at in axes[:, 0]:
+            at.set_ylabel("imbalance I(m)")
+        style.legend_below(made, axes[0, 0], columns=5)
+        return made
+
+    def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
+        """Judge Q1."""
+        relative = table.assign(rel=table.I * table.workers)
+        wc, rr = relative[relative.scheme == "w-choices"], relative[relative.scheme == "round-robin"]
+        low = wc[wc.theta != "2/n"]
+        at_1 = wc[wc.theta == "1/n"]
+        worst = low.loc[low.rel.idxmax()]
+        uneven = low[low.rel > EVEN_ENOUGH]
+        by_theta = {scheme: _mean_by_theta(relative[relative.scheme == scheme]) for scheme in SCHEMES}
+        falls = {scheme: all(a >= b * 0.95 for a, b in pairwise(m)) for scheme, m in by_theta.items()}
+        same = rr.merge(wc, on=["workers", "theta", "skew"], suffixes=("_rr", "_wc"))
+        same = same[(same.theta != "2/n") & (same[["rel_rr", "rel_wc"]].max(axis=1) > EVEN_ENOUGH / 10)]
+        worse = float((same.I_rr > same.I_wc).mean()) if len(same) else 0.0
+        most = {n: float(rr[(rr.workers == n) & (rr.theta == "1/8n")].rel.max()) for n in WORKERS}
+        return [
+            judge(
+                "W-C is ideal for any threshold of 1/n or less",
+                "Fig. 7, Q1",
+                f"I·n at most {100 * worst.rel:.2g} % (n = {worst.workers}, z = {worst['skew']}, θ = {worst.theta})",
+                uneven.empty,
+                in_part=len(uneven) <= 0.1 * len(low),
+                why=f"{len(uneven)} of {len(low)} points are over 1 %.",
+            ),
+            judge(
+                "The threshold 1/n is enough for W-C in any setting",
+                "Sec. 5, Q1",
+                f"I·n at most {100 * at_1.rel.max():.2g} % at θ = 1/n",
+                bool(at_1.rel.max() <= EVEN_ENOUGH),
+                in_part=bool((at_1.rel <= EVEN_ENOUGH).mean() >= 0.9),
+                why="At the beginning of a stream, and with a key just below the threshold, two choices have to do.",
+            ),
+            judge(
+                "RR is worse than W-C",
+                "Fig. 7, Q1",
+                f"at {100 * worse:.0f} % of the {len(same)} points where either has I·n over 0.1 %",
+                worse >= 0.9,
+                in_part=worse >= 0.6,
+                why="Where neither has an imbalance to speak of, which is lower is chance.",
+            ),
+            judge(
+                "RR is worse still with more workers",
+                "Fig. 7, Q1",
+                "largest I·n at θ = 1/(8n): " + ", ".join(f"{number(value)} (n = {n})" for n, value in most.items()),
+                most[WORKERS[-1]] == max(most.values()) and most[WORKERS[-1]] > 3 * most[WORKERS[0]],
+                in_part=most[WORKERS[-1]] > most[WORKERS[0]],
+                why="It does not grow with every step.",
+            ),
+            judge(
+                "A lower threshold means less imbalance",
+                "Fig. 7, Q1",
+                "; ".join(
+                    f"{scheme}: mean I·n " + " → ".join(number(value) for value in means)
+                    for scheme, means in by_theta.items()
+                )
+                + " from θ = 2/n to 1/(8n)",
+                all(falls.values()),
+                in_part=any(falls.values()) or all(means[0] > means[-1] for means in by_theta.values()),
+                why="Once W-C is ideal nothing is left to gain, and what remains is noise.",
+            ),
+        ]
+
+
+def _mean_by_theta(table: pd.DataFrame) -> list[float]:
+    return [float(table[table.theta == theta].rel.mean()) for theta in THRESHOLDS]

@@ -1,0 +1,297 @@
+"""The main job: rows → senders → workers → partial states → merge → result, and what other schemes would have done.
+
+`run_job` is the whole of it; `keyspread run` only reads its options and draws what comes back. It reads the rows once
+to plan (twice if some key is hot), once to deal and merge, once to compare.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from keyspread import checks
+from keyspread.errors import InputError
+from keyspread.evaluation import metrics
+from keyspread.job.scheme_loads import Outcome, compare_schemes
+from keyspread.job.sources import Malformed, Source
+from keyspread.online.settings import Settings, default_threshold
+from keyspread.planned.plan import Plan
+from keyspread.schemes import PLANNED, find_scheme
+from keyspread.spark.aggregate import aggregate
+from keyspread.spark.plan import plan as plan_rows
+from keyspread.spark.routing.keys import Key, key_hash, quoted
+from keyspread.spark.watch import Watch
+
+_ROWS = "keyspread_rows"  # of a key, in the merged result
+_HASH = "keyspread_hash"
+_FOR_PLANNED = {"previous", "sample", "buckets"}
+
+
+@dataclass(frozen=True)
+class HotKey:
+    """One of the hottest keys: its columns, its merged values, its rows, and the workers that had some of them."""
+
+    key: dict[str, Any]
+    values: dict[str, Any]
+    rows: int
+    workers: int
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What `run_job` found. `merged` has a row a key and is kept in Spark until `release`."""
+
+    source: Source
+    scheme: str
+    workers: int
+    threshold: float
+    aggregates: dict[str, str]
+    rows: int
+    keys: int
+    hot_keys: int
+    outcomes: tuple[Outcome, ...]
+    """The chosen scheme first."""
+    hottest: tuple[HotKey, ...]
+    plan: Plan | None
+    malformed: Malformed
+    seconds: dict[str, float]
+    merged: DataFrame = field(repr=False)
+    _kept: ExitStack = field(default_factory=ExitStack, repr=False)
+
+    def release(self) -> None:
+        """Let Spark forget what it kept for this job."""
+        self._kept.close()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give all but the merged rows as plain values, ready for JSON (`default=str` for dates and the like)."""
+        return {
+            **self.source.facts,
+            "key": list(self.source.key),
+            "scheme": self.scheme,
+            "workers": self.workers,
+            "threshold": self.threshold,
+            "aggregates": self.aggregates,
+            "rows": self.rows,
+            "keys": self.keys,
+            "hot_keys": self.hot_keys,
+            "malformed": self.malformed.count,
+            "schemes": {
+                one.scheme: {
+                    "loads": one.loads.tolist(),
+                    "head_load": one.head_loads.tolist(),
+                    "imbalance": one.imbalance,
+                    "skew_score": metrics.skew_score(one.loads),
+                    "busiest": one.busiest,
+                    "replicas": one.replicas,
+                    "replicas_per_key": one.replicas / self.keys,
+                }
+                for one in self.outcomes
+            },
+            "hottest": [
+                {
+                    "key": next(iter(hot.key.values())) if len(hot.key) == 1 else hot.key,
+                    "rows": hot.rows,
+                    "share": hot.rows / self.rows,
+                    "workers": hot.workers,
+                    **{name: _finite(value) for name, value in hot.values.items()},
+                }
+                for hot in self.hottest
+            ],
+            "plan": None if self.plan is None else _of_plan(self.plan),
+            "seconds": {name: round(value, 2) for name, value in self.seconds.items()},
+        }
+
+
+def _finite(value: Any) -> Any:
+    """Give what JSON can hold: it has no NaN and no infinity."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _of_plan(plan: Plan) -> dict[str, Any]:
+    return {
+        "buckets": int(plan.buckets.size),
+        "hot_keys": len(plan.head),
+        "imbalance": plan.imbalance,
+        "moved": plan.moved,
+    }
+
+
+def run_job(
+    source: Source,
+    workers: int = 16,
+    scheme: str = PLANNED,
+    *,
+    aggregates: Mapping[str, str] | None = None,
+    top: int = 10,
+    seed: int = 0,
+    plan: Plan | None = None,
+    strict: bool = False,
+    progress: Callable[[str], None] | None = None,
+    **options: Any,
+) -> JobResult:
+    """Spread and aggregate a source; the merged result equals plain `groupBy(key).agg(…)`, whatever the scheme.
+
+    `aggregates` are those of `keyspread.spark.aggregate`, a count by default. `options` are those of the scheme, for
+    "planned" those of `keyspread.spark.plan`; with `plan`, rows are dealt by it and not counted before. With `strict`,
+    malformed lines are an error. `progress` is called with the name of each step. Nothing is written.
+
+    >>> from keyspread.spark import session
+    >>> from keyspread.job.sources import zipf_source
+    >>> result = run_job(zipf_source(session(), skew=1.4, keys=100, messages=2000), workers=4)
+    >>> result.rows, result.outcomes[0].busiest < 1.1 < result.outcomes[1].busiest
+    (2000, True)
+    """
+    workers = checks.whole_number("workers", workers)
+    top = checks.whole_number("top", top, minimum=0)
+    name, threshold = check_options(scheme, workers, plan, options)
+    wanted = wanted_aggregates(source, aggregates)
+    columns = result_schema(source, wanted).names
+    clock = _Clock(progress)
+    with ExitStack() as kept:  # emptied here if something fails, else by `release`
+        rows = source.rows.select(*_needed(source, wanted))
+        if source.keep:
+            rows = _keep(rows, kept)
+        if name == PLANNED and plan is None:
+            with clock.step("counting keys"):
+                plan = plan_rows(rows, source.key, workers, seed=seed, **options)
+                if strict:  # the sooner the better
+                    _check_rows(source, 1, source.malformed(), strict)
+        how = {"plan": plan} if name == PLANNED else {"seed": seed, **options}
+        watch = Watch(hottest=0)
+        with clock.step("dealing and merging"):
+            counted = {**wanted, _ROWS: "count(*)"}
+            spread = _keep(aggregate(rows, source.key, counted, workers, name, watch=watch, **how), kept)
+            hottest = _hottest(spread, source.key, max(top, int(1 / threshold) + 1))
+            keys, total = spread.agg(F.count("*"), F.coalesce(F.sum(_ROWS), F.lit(0))).collect()[0]
+        malformed = source.malformed()
+        _check_rows(source, total, malformed, strict)
+        hot = [row[_HASH] for row in hottest if row[_ROWS] >= threshold * total]
+        shown = hottest[:top]
+        with clock.step("comparing schemes"):
+            outcomes, workers_of = compare_schemes(
+                rows, source.key, workers, name, seed, how, hot, [row[_HASH] for row in shown]
+            )
+        loads = watch.balance.loads
+        if int(loads.sum()) == total:  # else a task ran twice, and was counted twice
+            outcomes[0] = replace(outcomes[0], loads=loads, head_loads=np.minimum(outcomes[0].head_loads, loads))
+        return JobResult(
+            source=source,
+            scheme=name,
+            workers=workers,
+            threshold=threshold,
+            aggregates=wanted,
+            rows=int(total),
+            keys=int(keys),
+            hot_keys=len(hot),
+            outcomes=tuple(outcomes),
+            hottest=tuple(_hot_key(row, columns, len(source.key), workers_of) for row in shown),
+            plan=plan,
+            malformed=malformed,
+            seconds=clock.seconds,
+            merged=spread.drop(_ROWS),
+            _kept=kept.pop_all(),
+        )
+
+
+def _keep(rows: DataFrame, kept: ExitStack) -> DataFrame:
+    rows = rows.persist()
+    kept.callback(rows.unpersist)
+    return rows
+
+
+def result_schema(source: Source, aggregates: Mapping[str, str] | None = None) -> StructType:
+    """Give the columns of the merged result. Runs nothing, so a misspelt column is told before anything is counted."""
+    return aggregate(source.rows, source.key, wanted_aggregates(source, aggregates), 1, "key").schema
+
+
+def wanted_aggregates(source: Source, aggregates: Mapping[str, str] | None) -> dict[str, str]:
+    """Give what was asked for, or a count; refuse two columns of one name in the result."""
+    wanted = dict(aggregates or {_free("count", source.key): "count(*)"})
+    taken = {one.lower() for one in source.key}
+    for name in wanted:
+        if name.lower() in taken:
+            raise InputError(f"the result would have two columns {name!r}: name the aggregate otherwise")
+        taken.add(name.lower())
+    return wanted
+
+
+class _Clock:
+    """Tells which step begins, and remembers how long each took."""
+
+    def __init__(self, progress: Callable[[str], None] | None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._tell = progress or (lambda step: None)
+
+    @contextmanager
+    def step(self, name: str) -> Any:
+        self._tell(name)
+        begun = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - begun
+
+
+def check_options(scheme: str, workers: int, plan: Plan | None, options: Mapping[str, Any]) -> tuple[str, float]:
+    """Give the scheme's name and from which share a key is hot; refuse options that do not go together."""
+    workers = checks.whole_number("workers", workers)
+    if isinstance(scheme, str) and scheme.lower() == PLANNED:
+        if plan is not None and plan.workers != workers:
+            raise InputError(
+                f"the plan is for {plan.workers} workers, asked are {workers}: plan anew, or ask for those"
+            )
+        if plan is not None and options:
+            raise InputError(f"a plan is given, so {min(options)!r} has nothing to do: leave one of them out")
+        for wrong in sorted(options.keys() - _FOR_PLANNED - {"threshold"}):
+            raise InputError(f"{wrong!r} is for schemes such as d-choices; planned takes threshold, sample, previous")
+        threshold = options.get("threshold")
+        return PLANNED, default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+    found = find_scheme(scheme)
+    for wrong in (*(["plan"] if plan is not None else []), *sorted(_FOR_PLANNED & options.keys())):
+        raise InputError(f"{wrong!r} is for scheme planned only, got scheme {found.name}")
+    return found.name, Settings.of(found, workers, **options).threshold
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    return name if name not in (one.lower() for one in taken) else _free(f"{name}_", taken)
+
+
+def _needed(source: Source, aggregates: Mapping[str, str]) -> list[Any]:
+    """Give the columns of the key and all that an aggregate may speak of, so that no others are read and kept."""
+    text = " ".join([*aggregates.keys(), *aggregates.values()]).lower()
+    roots = {name if name in source.rows.columns else name.partition(".")[0] for name in source.key}
+    wanted = {root.lower() for root in roots}
+    return [F.col(quoted(one)) for one in source.rows.columns if one.lower() in wanted or one.lower() in text]
+
+
+def _check_rows(source: Source, total: int, malformed: Malformed, strict: bool) -> None:
+    if strict and malformed.count:
+        raise InputError(f"{source.title}: {malformed}: mend the file, or read without strict to leave them out")
+    if not total:
+        reason = f" but {malformed}" if malformed.count else ""
+        raise InputError(f"{source.title}: no rows{reason}")
+
+
+def _hottest(merged: DataFrame, key: Key, many: int) -> list[Any]:
+    hashed = merged.withColumn(_HASH, key_hash(merged, _result_key(merged, key)))
+    return hashed.orderBy(F.desc(_ROWS), _HASH).limit(many).collect()
+
+
+def _result_key(merged: DataFrame, key: Key) -> list[str]:
+    """Give the key's columns as the result names them: the first ones, a field of a struct by its last name."""
+    return merged.columns[: 1 if isinstance(key, str) else len(key)]
+
+
+def _hot_key(row: Any, columns: Sequence[str], width: int, workers_of: Mapping[int, int]) -> HotKey:
+    values = list(row)
+    return HotKey(
+        key=dict(zip(columns[:width], values, strict=False)),
+        values=dict(zip(columns[width:], values[width : len(columns)], strict=True)),
+        rows=int(row[_ROWS]),
+        workers=workers_of[row[_HASH]],
+    )

@@ -1,0 +1,94 @@
+"""What several schemes do to the same rows, without moving them: every row is routed, only counts are kept."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from keyspread.evaluation import metrics
+from keyspread.spark.routing.keys import Key, key_columns, key_hash
+from keyspread.spark.routing.senders import online_worker
+from keyspread.spark.spread import with_worker
+
+COMPARED = ("key", "partial-key")
+"""What the chosen scheme is shown beside: the usual way, and the usual remedy."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a scheme did to the rows: the load of every worker, the part of it from hot keys, and the replicas."""
+
+    scheme: str
+    loads: npt.NDArray[np.int64]
+    head_loads: npt.NDArray[np.int64]
+    replicas: int
+
+    @property
+    def imbalance(self) -> float:
+        """The largest share of a worker - 1/n."""
+        return metrics.imbalance(self.loads)
+
+    @property
+    def busiest(self) -> float:
+        """The largest load as a multiple of an even share; 1 is perfect."""
+        return float(self.loads.max() / self.loads.mean()) if self.loads.sum() else 1.0
+
+
+def compare_schemes(
+    rows: DataFrame,
+    key: Key,
+    workers: int,
+    scheme: str,
+    seed: int,
+    how: Mapping[str, Any],
+    hot: Sequence[int],
+    shown: Sequence[int],
+) -> tuple[list[Outcome], dict[int, int]]:
+    """Route the rows by the chosen scheme and by those it is compared with; move and keep nothing but counts.
+
+    Returns their outcomes, and how many workers each of the `shown` keys has under the chosen scheme.
+    """
+    schemes = [scheme, *(other for other in COMPARED if other != scheme)]
+    names = key_columns(rows, key)
+    routed, places = rows, {}
+    for one in schemes:
+        if one != "key":
+            routed, places[one] = with_worker(routed, key, workers, one, **(how if one == scheme else {"seed": seed}))
+    counted = (
+        routed.select(key_hash(rows, names).alias("hash"), *places.values())
+        .groupBy("hash", *places.values())
+        .agg(F.count("*").alias("rows"))
+    )
+    # One worker a key, whatever came before: so it is asked once a group, not once a row.
+    counted = counted.withColumn("keyspread_key", online_worker(F.col("hash"), "key", workers, seed=seed))
+    places["key"] = "keyspread_key"
+    each = F.array(
+        *(F.struct(F.lit(i).alias("scheme"), F.col(places[one]).alias("worker")) for i, one in enumerate(schemes))
+    )
+    pairs = (
+        counted.select("hash", "rows", F.inline(each))
+        .groupBy("scheme", "worker", "hash")
+        .agg(F.sum("rows").alias("rows"))
+    )
+    is_shown = (F.col("scheme") == 0) & F.col("hash").isin(list(shown))
+    found = (
+        pairs.groupBy("scheme", "worker")
+        .agg(
+            F.sum("rows").alias("rows"),
+            F.sum(F.when(F.col("hash").isin(list(hot)), F.col("rows")).otherwise(0)).alias("head"),
+            F.count("*").alias("replicas"),
+            F.collect_list(F.when(is_shown, F.col("hash"))).alias("shown"),
+        )
+        .collect()
+    )
+    loads = np.zeros((3, len(schemes), workers), np.int64)
+    workers_of = dict.fromkeys(shown, 0)
+    for row in found:
+        loads[:, row["scheme"], row["worker"]] = row["rows"], row["head"], row["replicas"]
+        for one in row["shown"]:
+            workers_of[one] += 1
+    return [Outcome(one, loads[0, i], loads[1, i], int(loads[2, i].sum())) for i, one in enumerate(schemes)], workers_of

@@ -1,0 +1,337 @@
+"""Where the rows come from: a made stream drawn inside Spark's tasks, or files. Each reader gives a `Source`.
+
+May be changed here: the formats that are read. Nothing is dropped silently, nothing of the stream's size is made on
+the driver.
+"""
+
+import glob
+import math
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from keyspread import checks
+from keyspread.errors import InputError
+from keyspread.spark.routing.keys import key_columns
+from keyspread.streams import Made, ZipfStream
+from keyspread.streams.generated.generator import Law
+from keyspread.streams.readers.paths import find_files as streams_find_files
+
+FORMATS = ("csv", "json", "parquet", "tsv")
+_ENDINGS = {
+    **{"csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json", "parquet": "parquet", "pq": "parquet"},
+    **{"tsv": "tsv", "tab": "tsv", "txt": "tsv"},
+}
+_PACKED = ("gz", "bz2", "zst", "lz4", "snappy", "deflate")
+_GZIP_MAGIC = b"\x1f\x8b"
+_NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"  # what `streams.read_stream` takes for a time
+MALFORMED = "keyspread_malformed"
+"""The column with the text of a malformed line, null in all other rows."""
+_MALFORMED_FIELD = StructField(MALFORMED, StringType())
+_SHOWN = 60
+_SENDERS, _ROWS_A_SENDER = 8, 1 << 22  # of a Zipf stream: the same on every machine, so that loads are too
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """Lines that are not what the format says: how many, and the first of them as Spark numbers its rows."""
+
+    count: int = 0
+    first: str | None = None
+
+    def __str__(self) -> str:
+        """One line for people."""
+        lines = f"{self.count:,} malformed line{'' if self.count == 1 else 's'}"
+        return lines if self.first is None else f"{lines}, such as {self.first!r}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows to spread, the columns of their key, and what to say about them."""
+
+    rows: DataFrame
+    key: tuple[str, ...]
+    title: str
+    facts: dict[str, Any]
+    keep: bool = False
+    """Reading is dear or not repeatable, so a job that reads several times had better keep the rows."""
+    observed: str | None = None
+    """The name under which a stream's malformed lines are counted in the progress of its query."""
+    _seen: Observation | None = field(default=None, repr=False)
+    _lines: DataFrame | None = field(default=None, repr=False)
+
+    def malformed(self) -> Malformed:
+        """Count the lines left out; waits until an action has read the rows."""
+        if self._seen is None or self._lines is None:
+            return Malformed()
+        try:
+            seen = self._seen.get
+        except Exception:  # Spark forgets what it saw where no row is left over, and fails in several ways then
+            seen = {}
+        if "malformed" not in seen:
+            seen = self._lines.agg(*_count_malformed(), F.count(self._lines[0])).collect()[0].asDict()
+        return Malformed(int(seen["malformed"] or 0), _shortened(seen["first"]))
+
+
+def made_source(spark: SparkSession, stream: Made, partitions: int | None = None) -> Source:
+    """Row i is message i of a made stream: its key, a number from 1 on, in the column `key`, and i in `id`.
+
+    It is drawn inside the tasks and depends on the stream's own numbers alone, however many partitions, cores and
+    attempts there are.
+
+    >>> from keyspread.spark import session
+    >>> from keyspread.streams import ZipfStream
+    >>> stream = ZipfStream(1.4, keys=100, messages=3, seed=1)
+    >>> made_source(session(), stream).rows.collect() == made_source(session(), stream, partitions=2).rows.collect()
+    True
+    """
+    check_partitions(partitions)
+    if partitions is None:
+        partitions = max(_SENDERS, math.ceil(stream.messages / _ROWS_A_SENDER))
+    return Source(
+        rows=drawn(spark.range(0, stream.messages, 1, partitions), stream),
+        key=("key",),
+        title=stream.title,
+        facts={"source": stream.kind, **stream.parameters(), "seed": stream.seed, "partitions": partitions},
+    )
+
+
+def zipf_source(
+    spark: SparkSession,
+    skew: float = 1.4,
+    keys: int = 10_000,
+    messages: int = 1_000_000,
+    seed: int = 0,
+    partitions: int | None = None,
+) -> Source:
+    """Rows of a Zipf stream; key 1 is the hottest."""
+    return made_source(spark, ZipfStream(skew, keys, messages, seed), partitions)
+
+
+def check_partitions(partitions: int | None) -> None:
+    """Refuse what is no number of partitions, without Spark."""
+    if partitions is not None:
+        checks.whole_number("partitions", partitions)
+
+
+def drawn(positions: DataFrame, stream: Made) -> DataFrame:
+    """Add the key of the message at each position `id`."""
+    # Not that it were so: but Spark evaluates what it holds for deterministic as often as it likes.
+    key = F.arrow_udf(_drawing(stream), "bigint").asNondeterministic()  # type: ignore[attr-defined]
+    return positions.withColumn("key", key(F.col("id")))
+
+
+def _drawing(stream: Made) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+    def draw(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        law = _law(stream)
+        for batch in batches:
+            positions = batch.to_numpy()
+            if not positions.size:
+                yield pa.array([], pa.int64())
+                continue
+            first, last = int(positions[0]), int(positions[-1])
+            keys = law.draw(first, last - first + 1).astype(np.int64)
+            yield pa.array(keys if keys.size == positions.size else keys[positions - first])
+
+    return draw
+
+
+@lru_cache(maxsize=2)
+def _law(stream: Made) -> Law:
+    """Make the tables once a Python worker, not once a task."""
+    return stream.law()
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that are there, their format, and their address as Spark takes it."""
+
+    path: str
+    address: str
+    format: str
+    packed: bool
+
+
+def find_files(path: str, format: str | None = None) -> Files:
+    """Look at a file, folder or pattern without Spark: is it there, is anything in it, which format has it?
+
+    A path with a scheme other than file: (s3a://…, hdfs://…) is left to Spark; its format is told by its ending.
+    """
+    if format is not None and format.lower() not in FORMATS:
+        raise InputError(f"unknown format {format!r}; known are {', '.join(FORMATS)} (tsv: time<TAB>key lines)")
+    format = format and format.lower()
+    local = path.removeprefix("file://") if path.startswith("file:///") else path
+    if "://" in local:
+        return Files(path, path, format or _guess(path, [path]), packed=_ending(path)[1])
+    found = _local_files(local)
+    if not any(os.path.getsize(name) for name in found):
+        raise InputError(f"{path}: no rows, {'the file is' if len(found) == 1 else 'all files are'} empty")
+    format = format or _guess(path, found)
+    for name in found:
+        _check_packing(name, format)
+    absolute = os.path.abspath(local)
+    address = _escaped(absolute) if os.path.exists(local) else absolute
+    return Files(path, address, format, packed=len(found) == 1 and _ending(found[0])[1])
+
+
+def _local_files(path: str) -> list[str]:
+    """Give the files that Spark will read: it passes over the same ones as we do."""
+    found = streams_find_files(path)
+    for name in found:
+        if not os.access(name, os.R_OK):
+            raise InputError(f"{name}: cannot be read: check its rights")
+    return found
+
+
+def _ending(name: str) -> tuple[str, bool]:
+    """'a.csv.gz' → ('csv', True)."""
+    *_, before, last = ["", "", *os.path.basename(name).lower().split(".")]
+    return (before, True) if last in _PACKED else (last, False)
+
+
+def _guess(path: str, names: Sequence[str]) -> str:
+    formats = {_ENDINGS.get(_ending(name)[0]) for name in names}
+    if len(formats) == 1 and (only := formats.pop()) is not None:
+        return only
+    what = "have different endings" if len(formats) > 1 else "does not tell its format by its ending"
+    raise InputError(f"{path}: {what}: say which format it is, one of {', '.join(FORMATS)}")
+
+
+def _check_packing(name: str, format: str) -> None:
+    """Spark tells gzip by the name alone, and would read the packed bytes as text."""
+    if format == "parquet" or name.lower().endswith(".gz"):
+        return
+    with open(name, "rb") as file:
+        if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC:
+            raise InputError(f"{name}: is gzip, which Spark knows by the ending .gz only: rename the file")
+
+
+def _escaped(path: str) -> str:
+    """Give a path as Spark takes it literally: to Spark every address is a pattern."""
+    return "".join(f"\\{char}" if char in "*?[]{}\\" else char for char in path)
+
+
+def file_source(
+    spark: SparkSession,
+    files: Files,
+    key: Sequence[str] = (),
+    partitions: int | None = None,
+    streaming: bool = False,
+) -> Source:
+    """Read files; a line that is not what their format says is left out and counted.
+
+    Files of `time<TAB>key` have the columns time and key; the others need the names of their key columns. In CSV
+    these are text as written, '007' included; the types of the other columns are inferred. With `partitions`, row i
+    goes to sender i mod partitions, as `keyspread.simulate` deals it. A `streaming` source takes the files that are
+    there, whose columns it has, and every file that is added to the folder or fits the pattern.
+    """
+    read = {"csv": _csv, "json": _json, "parquet": _parquet, "tsv": _time_and_key}[files.format]
+    source = read(spark, spark.readStream if streaming else spark.read, files, tuple(key))
+    if partitions is None:
+        return source
+    partitions = checks.whole_number("partitions", partitions)
+    sender = F.pmod(F.monotonically_increasing_id(), F.lit(partitions)).cast("int")
+    return replace(
+        source,
+        rows=source.rows.repartitionById(partitions, sender),
+        facts={**source.facts, "partitions": partitions},
+        keep=True,
+    )
+
+
+# Each takes a reader of what is there or of a stream; a stream has the columns of what is there.
+
+
+def _parquet(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
+    rows = reader.schema(spark.read.parquet(files.address).schema).parquet(files.address)
+    return Source(rows, _checked(rows, key, files), _title(files), _facts(files))
+
+
+def _csv(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
+    # Pruned to some columns, Spark would not see that a line has too many.
+    options: dict[str, Any] = {"header": True, "columnNameOfCorruptRecord": MALFORMED, "columnPruning": False}
+    inferred = spark.read.options(**options).option("inferSchema", True).csv(files.address)
+    names = _checked(inferred, key, files)
+    as_text = {name.lower() for name in names}
+    schema = StructType(
+        [_text(one) if one.name.lower() in as_text else one for one in [*inferred.schema.fields, _MALFORMED_FIELD]]
+    )
+    # Not enforced: files whose columns stand in another order are refused, not mixed up.
+    rows = reader.options(**options).option("enforceSchema", False).schema(schema).csv(files.address)
+    return without_malformed(rows, names, _title(files), _facts(files))
+
+
+def _text(field: StructField) -> StructField:
+    return StructField(field.name, StringType(), field.nullable)
+
+
+def _json(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
+    options = {"columnNameOfCorruptRecord": MALFORMED}
+    inferred = spark.read.options(**options).json(files.address).drop(MALFORMED)
+    if not inferred.columns:
+        raise InputError(f"{files.path}: no line of it is a JSON object: each line must be one")
+    names = _checked(inferred, key, files)
+    schema = StructType([*inferred.schema.fields, _MALFORMED_FIELD])
+    rows = reader.options(**options).schema(schema).json(files.address)
+    return without_malformed(rows, names, _title(files), _facts(files))
+
+
+def _time_and_key(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
+    line, tab = F.col("value"), F.instr("value", "\t")
+    # The operators of Spark that work on the bytes as they are: a key that is not UTF-8 is still a key.
+    parts = (
+        reader.text(files.address)
+        .where(line != "")
+        .select(F.substring_index(line, "\t", 1).alias("time"), line.substr(tab + 1, F.length(line)).alias("key"), line)
+    )
+    message = F.col("time").rlike(_NUMBER) & (tab > 0) & (F.instr("key", "\t") == 0)
+    rows = parts.withColumn(MALFORMED, F.when(~message, line)).select(
+        F.col("time").try_cast("double"), "key", MALFORMED
+    )
+    names = _checked(rows.drop(MALFORMED), key or ("key",), files)
+    return without_malformed(rows, names, _title(files), _facts(files))
+
+
+def without_malformed(rows: DataFrame, key: tuple[str, ...], title: str, facts: dict[str, Any]) -> Source:
+    """Leave out the rows with text in the column of malformed lines, and count them as they pass."""
+    name, seen = f"keyspread_malformed_{uuid.uuid4().hex}", Observation()
+    counted = rows.observe(name if rows.isStreaming else seen, *_count_malformed())
+    kept = Source(counted.where(F.col(MALFORMED).isNull()).drop(MALFORMED), key, title, facts, keep=True)
+    return replace(kept, observed=name) if rows.isStreaming else replace(kept, _seen=seen, _lines=rows)
+
+
+def _count_malformed() -> list[Column]:
+    line = F.col(MALFORMED)
+    return [F.count(line).alias("malformed"), F.min(F.substring(line, 1, 4 * _SHOWN)).alias("first")]
+
+
+def _checked(rows: DataFrame, key: tuple[str, ...], files: Files) -> tuple[str, ...]:
+    if not rows.columns:
+        raise InputError(f"{files.path}: no rows, the file has not even a header")
+    if not key:
+        raise InputError(f"{files.path}: say which column is the key; the columns are {', '.join(rows.columns)}")
+    try:
+        return tuple(key_columns(rows, key))
+    except InputError as problem:
+        raise InputError(f"{files.path}: {problem}") from None
+
+
+def _title(files: Files) -> str:
+    return files.path if glob.has_magic(files.path) else os.path.basename(files.path.rstrip("/")) or files.path
+
+
+def _facts(files: Files) -> dict[str, Any]:
+    return {"source": files.path, "format": files.format}
+
+
+def _shortened(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -1,0 +1,8 @@
+"""Online routing: a sender decides message by message, from what it has sent itself.
+
+sender     the public class `Sender`
+settings   its parameters, checked, with every default
+hotness    when a key counts as hot
+decay      how old counts lose weight when the hot keys change
+snapshot   a sender as bytes, and back
+"""

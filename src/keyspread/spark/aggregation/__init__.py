@@ -1,0 +1,1 @@
+"""Aggregates in parts: partial states per worker, merged by key."""

@@ -1,0 +1,145 @@
+"""What is asked before a Kafka query starts: do the brokers answer, is the topic there, are names and options right?"""
+
+import difflib
+import re
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
+
+from keyspread import checks
+from keyspread.errors import InputError
+from keyspread.spark.failures import why
+from keyspread.spark.kafka.client import NoClientError, admin_client, topic_names
+from keyspread.spark.kafka.connector import no_connector
+
+_PATIENCE = 10.0
+"""Seconds for a broker to answer."""
+_SHOWN = 5
+_OURS = {
+    "kafka.bootstrap.servers": "brokers",
+    **dict.fromkeys(("subscribe", "subscribepattern", "assign", "topic"), "topic"),
+    "startingoffsets": "starting",
+    "maxoffsetspertrigger": "max_rows",
+    "fetchoffset.numretries": "patience",
+    "checkpointlocation": "checkpoint",
+}
+
+
+def check_brokers(brokers: str, timeout: float = _PATIENCE) -> None:
+    """Refuse brokers of which none takes a connection within `timeout` seconds; needs neither Spark nor Java."""
+    silent = []
+    for place, host, port in _addresses(brokers):
+        try:
+            socket.create_connection((host, port), timeout=timeout).close()
+            return  # as Kafka's clients do: they learn of the others from the first that answers
+        except OSError as problem:
+            silent.append((place, problem.strerror or str(problem)))
+    if len(silent) == 1:
+        raise _no_answer(*silent[0])
+    raise _no_answer(brokers, ", ".join(f"{place}: {reason}" for place, reason in silent))
+
+
+def check_topic(
+    spark: SparkSession,
+    brokers: str,
+    topic: str | Sequence[str],
+    *,
+    options: Mapping[str, Any] | None = None,
+    timeout: float = _PATIENCE,
+) -> None:
+    """Refuse a topic that the brokers do not have, with the names of some that they have.
+
+    Asks with Kafka's own client in Spark's JVM, with the same `kafka.` options as the query. Does nothing under
+    Spark Connect, where there is no JVM on this side.
+    """
+    topics = checked_topics(topic)
+    if is_remote():
+        return
+    milliseconds = str(int(checks.number("timeout", timeout) * 1000))
+    settings = {"default.api.timeout.ms": milliseconds, "request.timeout.ms": milliseconds}
+    given = {name[6:]: value for name, value in checked_options(options).items() if name.lower().startswith("kafka.")}
+    try:
+        client = admin_client(spark, given | settings | {"bootstrap.servers": brokers})
+    except NoClientError:
+        raise no_connector() from None
+    except Py4JError as problem:
+        raise InputError(f"{brokers}: Kafka's client refuses the options ({_reason(problem)})") from None
+    try:
+        known = topic_names(spark, client)
+    except Py4JError as problem:
+        raise _no_answer(brokers, _reason(problem)) from None
+    finally:
+        client.close()
+    for name in topics:
+        if name not in known:
+            raise InputError(
+                f"there is no topic {name!r} at {brokers}; {_some(known, name)}: check the name, or create it"
+            )
+
+
+def checked_topics(topic: str | Sequence[str], most: int | None = None) -> list[str]:
+    """Give the names of topics, one by one; what cannot be one is refused, without asking anybody."""
+    topics = topic.split(",") if isinstance(topic, str) else list(topic) if isinstance(topic, Sequence) else []
+    topics = [name.strip() if isinstance(name, str) else "" for name in topics]
+    # Kafka's own rule
+    if not topics or not all(re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) for name in topics):
+        raise InputError(f"topic must be the name of a Kafka topic (letters, digits, '.', '_', '-'), got {topic!r}")
+    if most is not None and len(topics) > most:
+        raise InputError(f"topic must be one topic, got {topic!r}")
+    return topics
+
+
+def checked_options(options: Mapping[str, Any] | None) -> dict[str, str]:
+    """Options as Spark takes them, without those that have a parameter of their own."""
+    for name in options or {}:
+        if name.lower() in _OURS:
+            raise InputError(f"option {name!r} is given by the parameter {_OURS[name.lower()]}; leave it out")
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (options or {}).items()
+    }
+
+
+def checked_names(key: str, value: str, taken: Sequence[str] = ()) -> tuple[str, str]:
+    """Give the names of the two columns, none of them taken."""
+    for name, given in (("key", key), ("value", value)):
+        if not isinstance(given, str) or not given:
+            raise InputError(f"{name} must be the name of a column, got {given!r}")
+        if given.lower() in taken:
+            raise InputError(f"{name} must not be called as one of {', '.join(taken)}, got {given!r}")
+    if key.lower() == value.lower():
+        raise InputError(f"key and value must be two columns, got {key!r} for both")
+    return key, value
+
+
+def _addresses(brokers: str) -> Iterator[tuple[str, str, int]]:
+    """'a:1,[::1]:2' → ('a:1', 'a', 1), ('[::1]:2', '::1', 2)."""
+    for place in brokers.split(",") if isinstance(brokers, str) else [""]:
+        # A listener may be named before it, as in PLAINTEXT://host:9092.
+        match = re.fullmatch(r"(?:\w+://)?(?:\[([0-9a-fA-F:.%]+)\]|([^\s:/\[\]]+)):(\d{1,5})", place.strip())
+        if match is None or not 0 < int(match[3]) < 65536:
+            raise InputError(
+                f"brokers must be host:port, or several with commas, as in localhost:9092; got {brokers!r}"
+            )
+        yield place.strip(), match[1] or match[2], int(match[3])
+
+
+def _no_answer(brokers: str, reason: str) -> InputError:
+    return InputError(f"{brokers}: no Kafka broker answers ({reason}): start it, or check the address")
+
+
+def _some(known: set[str], wanted: str) -> str:
+    names = [name for name in known if not name.startswith("__")]
+    if not names:
+        return "there are no topics yet"
+    alike = difflib.get_close_matches(wanted, names, n=_SHOWN, cutoff=0.4)
+    shown = [*alike, *(name for name in sorted(names) if name not in alike)][:_SHOWN]
+    return f"there are {', '.join(shown)}" + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _reason(problem: Exception) -> str:
+    """What Java said; py4j's own first line only names the call."""
+    return why(str(problem).partition("\n: ")[2] or str(problem)).rpartition("org.apache.kafka.common.")[2]

@@ -1,0 +1,85 @@
+"""The values of Kafka's messages: JSON objects become columns, and what is none of them is set aside, never lost."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.errors import ParseException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from keyspread.errors import InputError
+from keyspread.spark.failures import why
+from keyspread.spark.routing.keys import free_name, quoted
+
+MALFORMED = "_malformed"
+"""The column that `parsed` adds: the text that could not be parsed, null in every other row."""
+
+
+def parsed(
+    df: DataFrame,
+    schema: StructType | str,
+    *,
+    value: str = "value",
+    observe: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Give the same rows, none more or less, with the fields of their JSON values as columns instead of the value.
+
+    A value that is not one JSON object of this schema is malformed: its text is in the column `_malformed` and its
+    fields are null; in all other rows `_malformed` is null. A message without a value (Kafka's mark of deletion) is
+    not malformed. `schema` may be in SQL, as in "user STRING, spent DOUBLE". `observe` counts rows and malformed ones
+    under this name in every progress of a query (`observedMetrics`). `options` are of Spark's JSON reader.
+
+    `split` sets the malformed rows aside.
+    """
+    if value not in df.columns:
+        raise InputError(f"there is no column {value!r} to parse; the columns are {', '.join(df.columns)}")
+    fields = _fields(schema)
+    kept = [name for name in df.columns if name != value]
+    for name in fields.names:
+        if name.lower() in {one.lower() for one in [*kept, MALFORMED]}:
+            raise InputError(f"the schema has a field {name!r}, and so have the rows; rename the column first")
+    text = F.col(quoted(value)).cast("string")
+    # Spark reads the first JSON value of a text and leaves the rest, so a second object would be lost silently:
+    # '{"a":1} {"a":2}' becomes '{"v":[{"a":1} {"a":2}]}', which is no JSON, and '{"a":1},{"a":2}' an array of two.
+    wrapped = F.concat(F.lit('{"v":['), text, F.lit("]}"))
+    read = StructType([StructField("v", ArrayType(fields)), StructField("bad", StringType())])
+    settings = {name: str(given) for name, given in (options or {}).items()}
+    settings |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"}
+    json_ = free_name(df, "json")
+    found, bad = F.col(f"{json_}.v"), F.col(f"{json_}.bad")
+    first = F.get(found, F.lit(0))
+    good = F.coalesce(bad.isNull() & (F.size(found) == 1) & first.isNotNull(), F.lit(False))
+    rows = df.withColumn(json_, F.from_json(wrapped, read, settings)).select(
+        *(F.col(quoted(name)) for name in kept),
+        F.when(~good, text).alias(MALFORMED),
+        *(F.when(good, first.getField(name)).alias(name) for name in fields.names),
+    )
+    if observe is None:
+        return rows
+    return rows.observe(observe, F.count(F.lit(1)).alias("rows"), F.count(MALFORMED).alias("malformed"))
+
+
+def split(df: DataFrame, *, value: str = "value") -> tuple[DataFrame, DataFrame]:
+    """Give the well-formed rows of `parsed`, and the malformed ones with their text in the column `value`.
+
+    Together they are all rows. Of a stream both are streams, and each query reads the topic for itself; to read it
+    once, split inside `foreachBatch`, with the batch persisted.
+    """
+    if MALFORMED not in df.columns:
+        raise InputError(f"there is no column {MALFORMED!r}: split takes what parsed() gave")
+    text = F.col(MALFORMED)
+    return df.where(text.isNull()).drop(MALFORMED), df.where(text.isNotNull()).withColumnRenamed(MALFORMED, value)
+
+
+def _fields(schema: StructType | str) -> StructType:
+    try:
+        fields = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    except ParseException as problem:
+        raise InputError(
+            f"schema {schema!r} is not SQL as in 'user STRING, spent DOUBLE': {why(str(problem))}"
+        ) from None
+    if not isinstance(fields, StructType) or not fields.names:
+        raise InputError(f"schema must be a StructType or SQL as in 'user STRING, spent DOUBLE', got {schema!r}")
+    return fields

@@ -1,0 +1,1 @@
+"""Start Spark on this machine: Java, local clusters, Python workers, quiet logging."""

@@ -1,0 +1,101 @@
+"""Count what a plan needs: the load of every bucket, and the hot keys, exactly or by merged summaries."""
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from keyspread.errors import InputError
+from keyspread.evaluation.metrics import hot_from
+from keyspread.heavy_hitters import SpaceSaving
+from keyspread.planned.packing import Counts
+from keyspread.planned.plan import buckets_of
+from keyspread.spark.routing.planned_sql import bucket_of, constant_array, element, turn_of
+
+_SHARPNESS = 10  # counters for each key that could be hot: its share is known to a tenth of the threshold
+_SCHEMA = ", ".join(f"{name} array<bigint>" for name in ("buckets", "keys", "counts", "errors", "totals"))
+
+CELL_BITS = 7  # hot keys are counted in 128 cells of turns: fine enough to cut them to well below 1 % of a worker
+
+
+def count_buckets(rows: DataFrame, buckets: int) -> npt.NDArray[np.int64]:
+    """Return the sum of the weights in each bucket."""
+    bucket = bucket_of(F.col("hash"), buckets).alias("bucket")
+    found = rows.groupBy(bucket).agg(F.sum("weight").alias("load"), F.min("weight").alias("least")).toArrow()
+    if found.num_rows and (least := pc.min(found["least"]).as_py()) < 0:
+        raise InputError(f"a weight must not be negative, got {least}; leave such rows out, or give them 0")
+    loads = np.zeros(buckets, np.int64)
+    loads[np.asarray(found["bucket"])] = np.asarray(found["load"])
+    return loads
+
+
+def count_hot(
+    rows: DataFrame, bucket_loads: npt.NDArray[np.int64], threshold: float
+) -> tuple[tuple[tuple[int, int], ...], dict[int, npt.NDArray[np.int64]]]:
+    """Give the hot keys with their rows, and how those rows are spread over the cells of turns.
+
+    A key is in one bucket, so a bucket below the threshold has no hot key.
+    """
+    at_least = hot_from(threshold, int(bucket_loads.sum()))
+    heavy = bucket_loads >= max(at_least, 1)
+    if not heavy.any():
+        return (), {}
+    cell = F.shiftright(turn_of(F.monotonically_increasing_id()), 31 - CELL_BITS)
+    found = (
+        rows.withColumn("cell", cell)
+        .where(element(constant_array(heavy.astype(np.int64)), bucket_of(F.col("hash"), heavy.size)) == 1)
+        .groupBy("hash", "cell")
+        .agg(F.sum("weight").alias("rows"))
+        # Only hot keys come to the driver: beside them, a heavy bucket may hold any number of others.
+        .groupBy("hash")
+        .agg(F.sum("rows").alias("messages"), F.collect_list(F.struct("cell", "rows")).alias("cells"))
+        .where(F.col("messages") >= at_least)
+        .toArrow()
+    )
+    hot, cells = [], {}
+    for row in found.to_pylist():
+        hot.append((row["hash"], row["messages"]))
+        counted = cells[row["hash"]] = np.zeros(1 << CELL_BITS, np.int64)
+        for one in row["cells"]:
+            counted[one["cell"]] = one["rows"]
+    return tuple(sorted(hot, key=lambda one: (-one[1], one[0]))), cells
+
+
+def summarised(rows: DataFrame, buckets: int, threshold: float) -> Counts:
+    """Count `hash` and `weight`. A key's share is off by a tenth of the threshold at most; buckets are exact."""
+    capacity = int(_SHARPNESS / threshold) + 1
+    parts = rows.mapInArrow(_counter(buckets, capacity), _SCHEMA).toArrow().to_pylist()
+    loads = np.zeros(buckets, np.int64)
+    summaries = [SpaceSaving(capacity)]
+    for part in parts:
+        loads += np.array(part.pop("buckets"), np.int64)
+        summaries.append(SpaceSaving.of_counters(capacity, **part))
+    at_least = hot_from(threshold, int(loads.sum()))
+    hot = []
+    for key, lower, upper in reduce(SpaceSaving.merge, summaries).head(threshold):
+        bucket = int(buckets_of(np.array([key], np.int64), buckets)[0])
+        own = min((lower + upper) // 2, int(loads[bucket]))  # the middle: off by half of what is not known
+        if own >= at_least:
+            loads[bucket] -= own
+            hot.append((key, own))
+    return Counts(loads, tuple(sorted(hot, key=lambda one: (-one[1], one[0]))))
+
+
+def _counter(buckets: int, capacity: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        loads, summary = np.zeros(buckets, np.int64), SpaceSaving(capacity)
+        for batch in batches:
+            hashes, weights = (column.to_numpy() for column in batch.columns)
+            np.add.at(loads, buckets_of(hashes, buckets), weights)
+            summary.offer_many(hashes, weights)
+        if summary.total:
+            counted = {"buckets": loads, **summary.counters()}
+            columns = [pa.array([values.tolist()], pa.list_(pa.int64())) for values in counted.values()]
+            yield pa.RecordBatch.from_arrays(columns, names=list(counted))
+
+    return count

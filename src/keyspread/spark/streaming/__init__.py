@@ -1,0 +1,1 @@
+"""Aggregates and listeners of streaming queries: windows, state, running totals."""

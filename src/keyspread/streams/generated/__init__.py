@@ -1,0 +1,1 @@
+"""Generated streams: Zipf, drifting Zipf, look-alikes of the paper's streams."""

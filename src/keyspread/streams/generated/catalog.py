@@ -1,0 +1,85 @@
+"""Made streams by name, from the few numbers a user gives.
+
+What may be changed here: further names. A number that the named stream has no use for is refused, not ignored.
+"""
+
+from typing import Any
+
+from keyspread.errors import InputError
+from keyspread.streams.generated.drift import DriftingZipfStream
+from keyspread.streams.generated.generator import Made
+from keyspread.streams.generated.lookalikes import ORIGINALS, look_alike
+from keyspread.streams.generated.zipf import ZipfStream
+
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "zipf": {"skew": 1.4, "keys": 10_000, "messages": 1_000_000, "seed": 0},
+    "drift": {
+        "skew": 1.2,
+        "keys": 100_000,
+        "messages": 1_000_000,
+        "every": 50_000,
+        "hottest": 100,
+        "redrawn": 1.0,
+        "seed": 0,
+    },
+    **{symbol: {"scale": 1.0, "seed": 0} for symbol in ORIGINALS},
+}
+"""What each named stream takes, and what it is without."""
+
+NAMES = tuple(DEFAULTS)
+
+
+def made_stream(
+    name: str,
+    *,
+    skew: float | None = None,
+    keys: int | None = None,
+    messages: int | None = None,
+    seed: int | None = None,
+    every: int | None = None,
+    hottest: int | None = None,
+    redrawn: float | None = None,
+    scale: float | None = None,
+) -> Made:
+    """Make one of `NAMES`; None is the default of that stream, and what it does not take must be None.
+
+    >>> made_stream("zipf", skew=1.0)
+    ZipfStream(skew=1.0, keys=10000, messages=1000000, seed=0, name='')
+    >>> made_stream("wp", skew=1.0)
+    Traceback (most recent call last):
+    keyspread.errors.InputError: skew is for zipf and drift only, got 1 with wp: leave it out
+    """
+    name = str(name).lower()
+    if name not in DEFAULTS:
+        raise InputError(f"unknown stream {name!r}; known are {', '.join(NAMES)}")
+    named = {"skew": skew, "keys": keys, "messages": messages, "seed": seed, "every": every}
+    named |= {"hottest": hottest, "redrawn": redrawn, "scale": scale}
+    given = {parameter: value for parameter, value in named.items() if value is not None}
+    for parameter, value in given.items():
+        if parameter not in DEFAULTS[name]:
+            raise InputError(
+                f"{parameter} is for {taken_by(parameter)} only, got {shown(value)} with {name}: leave it out"
+            )
+    numbers = DEFAULTS[name] | given
+    if name == "zipf":
+        return ZipfStream(**numbers)
+    if name == "drift":
+        if hottest is None and isinstance(keys, int):
+            numbers["hottest"] = max(0, min(numbers["hottest"], keys))  # few keys are all hot, not an error
+        return DriftingZipfStream(**numbers)
+    return look_alike(name, **numbers)
+
+
+def taken_by(parameter: str) -> str:
+    """Name the streams that take it, for people.
+
+    >>> taken_by("skew"), taken_by("every"), taken_by("scale")
+    ('zipf and drift', 'drift', 'wp, tw and ct')
+    """
+    *others, last = (name for name, taken in DEFAULTS.items() if parameter in taken)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def shown(value: Any) -> str:
+    """Give a value as it was typed, about."""
+    return f"{value:g}" if isinstance(value, float) else str(value) if isinstance(value, int) else repr(value)

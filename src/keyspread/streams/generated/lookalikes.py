@@ -1,0 +1,124 @@
+"""Look-alikes of the paper's real streams, which cannot be redistributed: as many messages and keys, as hot a top key.
+
+Each is a Zipf law fitted to the three numbers of the paper's Table I: the exponent to the share p_1 of the hottest
+key, the keys that may occur to the number of those that do. The cashtags drift: the hot keys change over the whole
+period. What a look-alike does not copy: the rhythm of a day, and the law of the real tail.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from keyspread import checks
+from keyspread.errors import InputError
+from keyspread.streams.generated.drift import DriftingRanks, DriftingZipfStream
+from keyspread.streams.generated.zipf import ZipfStream, zipf_probabilities
+
+_EXACT = 10_000  # ranks summed one by one; the others by integrals, whose error is then far below one in a million
+_LEAST_KEYS = 100  # of a scaled look-alike: with fewer, no law has both the share and the keys
+
+
+@dataclass(frozen=True)
+class Original:
+    """What the paper's Table I says of a real stream, and our reading of how it drifts."""
+
+    symbol: str
+    what: str
+    messages: int
+    keys: int
+    p1: float
+    phases: int = 1
+    """Stretches with hot keys of their own. The paper has no number, only 'changes drastically throughout time'."""
+
+
+ORIGINALS = {
+    "wp": Original("WP", "Wikipedia page visits of a day, key = URL", 22_000_000, 2_900_000, 0.0932),
+    "tw": Original("TW", "tweets of July 2012, key = word", 1_200_000_000, 31_000_000, 0.0267),
+    "ct": Original("CT", "tweets of November 2013, key = cashtag", 690_000, 2_900, 0.0329, phases=8),
+}
+_HOTTEST = 100  # ranks that get other keys where a stream drifts
+
+
+def look_alike(symbol: str, scale: float = 1.0, seed: int = 0) -> ZipfStream | DriftingZipfStream:
+    """Make a stream like WP, TW or CT; `scale` shrinks messages and keys alike and leaves p_1 as it is.
+
+    >>> look_alike("wp", scale=0.01)
+    ZipfStream(skew=1.01..., keys=..., messages=220000, seed=0, name='WP look-alike, 0.01 of its size')
+    """
+    original = ORIGINALS.get(str(symbol).lower())
+    if original is None:
+        raise InputError(f"unknown look-alike {symbol!r}; known are {', '.join(ORIGINALS)}")
+    scale = checks.share("scale", scale)
+    seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
+    messages, keys = round(original.messages * scale), round(original.keys * scale)
+    if keys < _LEAST_KEYS:
+        least = _LEAST_KEYS / original.keys
+        raise InputError(f"scale {scale:g} leaves {keys} keys of {original.symbol}: take {least:.2g} or more")
+    name = f"{original.symbol} look-alike" + ("" if scale == 1 else f", {scale:g} of its size")
+    if original.phases == 1:
+        skew, law_keys = _fitted(messages, keys, original.p1)
+        return ZipfStream(skew, law_keys, messages, seed, name)
+    every = math.ceil(messages / original.phases)
+    hottest = min(_HOTTEST, keys // 2)
+    skew = _drifting_skew(keys, original.p1, original.phases, hottest, seed)
+    return DriftingZipfStream(skew, keys, messages, every, hottest, seed=seed, name=name)
+
+
+@lru_cache
+def _fitted(messages: int, keys: int, p1: float) -> tuple[float, int]:
+    """Find the Zipf law whose hottest key has the share p1, and of whose keys so many occur in so many messages."""
+
+    def skew_for(law_keys: float) -> float:
+        return _least(lambda skew: 1 / _powers_sum(skew, law_keys) >= p1, 0.0, 4.0)
+
+    law_keys = _least(lambda size: _occurring(skew_for(size), size, messages) >= keys, keys, 1000 * keys)
+    return round(skew_for(law_keys), 6), round(law_keys)
+
+
+def _drifting_skew(keys: int, p1: float, phases: int, hottest: int, seed: int) -> float:
+    """Find the exponent with which no key has more than p1 over all phases, and one has just that."""
+    law = DriftingRanks(1.0, keys, every=1, hottest=hottest, seed=seed)
+    key_of = [law.key_of(phase)[1:].copy() for phase in range(phases)]
+
+    def hottest_share(skew: float) -> float:
+        shares = np.zeros(keys + 1)
+        for ranked in key_of:
+            shares[ranked] += zipf_probabilities(skew, keys) / phases
+        return float(shares.max())
+
+    return round(_least(lambda skew: hottest_share(skew) >= p1, 0.0, 4.0), 6)
+
+
+def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
+    """Find the least number from which on `enough` holds, by halving."""
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _powers_sum(skew: float, keys: float) -> float:
+    """Give 1^-skew + … + keys^-skew."""
+    exact = min(_EXACT, int(keys))
+    total = float((np.arange(1, exact + 1, dtype=np.float64) ** -skew).sum())
+    if keys > exact:
+        # Euler and Maclaurin: the integral, and half the difference of its ends.
+        rest = math.log(keys / exact) if skew == 1 else (keys ** (1 - skew) - exact ** (1 - skew)) / (1 - skew)
+        total += rest + (keys**-skew - exact**-skew) / 2
+    return total
+
+
+def _occurring(skew: float, keys: float, messages: int) -> float:
+    """Give the expected number of keys that occur: a key with share p does with probability 1 - e^(-messages·p)."""
+    scale = messages / _powers_sum(skew, keys)
+    exact = min(_EXACT, int(keys))
+    ranks = np.arange(1, exact + 1, dtype=np.float64)
+    total = float(-np.expm1(-scale * ranks**-skew).sum())
+    if keys > exact:
+        ends = np.geomspace(exact, keys, 2001)
+        middles = np.sqrt(ends[1:] * ends[:-1])
+        total += float((-np.expm1(-scale * middles**-skew) * np.diff(ends)).sum())
+    return total

@@ -1,0 +1,1 @@
+"""Read real streams from files: find them, tell their format, parse messages."""

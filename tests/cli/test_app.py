@@ -1,0 +1,343 @@
+"""The command line: exit codes and single lines for mistakes, JSON for machines, 80 columns for people."""
+
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import keyspread
+from keyspread.cli import main
+from keyspread.streams import zipf
+
+pytest.importorskip("typer")
+from rich.console import Console
+
+from keyspread.cli.screens import layout
+
+SMALL = ["--messages", "1e4", "--keys", "1e3", "--workers", "8"]
+
+
+@pytest.fixture
+def run(capsys):
+    """Run in this process: (exit code, stdout, stderr)."""
+
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def stream_file(tmp_path):
+    path = tmp_path / "stream.tsv.gz"
+    path.write_bytes(gzip.compress(b"1\ta\n2\tb\nbroken\n3\ta\n"))
+    return path
+
+
+def command(*arguments, code="import sys; from keyspread.cli import main; sys.exit(main())", **options):
+    """Start the command as users do, in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "80", **options},
+    )
+
+
+def test_json_has_the_names_and_values_of_simulate(run):
+    code, out, err = run("simulate", *SMALL, "--skew", 1.4, "--seed", 3, "--sources", 2, "--windows", 10, "--json")
+    assert (code, err) == (0, "")
+    assert out.count("\n") == 1
+    given = json.loads(out)
+    expected = keyspread.simulate(zipf(1.4, 1000, 10_000, 3), "per-key", 8, sources=2, seed=3, windows=10)
+    for name in ("imbalance", "mean_imbalance", "windowed_imbalance", "replicas", "head_replicas", "threshold"):
+        assert given[name] == getattr(expected, name), name
+    for name in ("loads", "head_load", "tail_load", "imbalance_over_time"):
+        assert given[name] == getattr(expected, name).tolist(), name
+    assert given["choices"] == list(expected.choices)
+    assert len(given["choices"]) == 2
+    parameters = {"stream": "zipf", "skew": 1.4, "law_keys": 1000, "scheme": "per-key", "workers": 8}
+    parameters |= {"sources": 2, "seed": 3, "windows": 10, "messages": 10_000, "malformed": 0}
+    assert {name: given[name] for name in parameters} == parameters
+
+
+def test_json_of_a_file(run, stream_file):
+    code, out, err = run(
+        "simulate", "--stream", stream_file, "--workers", 2, "--windows", 1, "--scheme", "kg", "--json"
+    )
+    given = json.loads(out)
+    assert code == 0
+    assert err == f"keyspread: note: {stream_file}: skipped 1 malformed line, line 3: 'broken'\n"
+    assert (given["stream"], given["scheme"]) == (str(stream_file), "key")
+    assert (given["messages"], given["keys"], given["malformed"]) == (3, 2, 1)
+    assert sum(given["loads"]) == 3
+
+
+def test_a_file_name_is_shown_as_it_is(run, tmp_path):
+    path = tmp_path / "[b]odd[red].tsv"
+    path.write_bytes(b"1\ta\n")
+    assert "5 sources: [b]odd[red].tsv" in run("simulate", "--stream", path, "--workers", 2, "--windows", 1)[1]
+
+
+def test_messages_limits_a_file(run, stream_file):
+    _, out, _ = run("simulate", "--stream", stream_file, "--workers", 2, "--windows", 1, "--messages", 1, "--json")
+    assert json.loads(out)["messages"] == 1
+
+
+def test_options_reach_the_scheme(run, monkeypatch):
+    seen = {}
+
+    def simulate(hashes, scheme, workers, **options):
+        seen.update(options)
+        raise keyspread.InputError("seen")
+
+    monkeypatch.setattr(keyspread, "simulate", simulate)
+    run("simulate", *SMALL, "--threshold", "1e-2", "--tolerance", 0.001, "--capacity", "1e3", "--choices", 4)
+    assert seen == {
+        "sources": 5,
+        "seed": 0,
+        "windows": 50,
+        "progress": None,
+        "threshold": 0.01,
+        "tolerance": 0.001,
+        "capacity": 1000,
+        "choices": 4,
+    }
+    run("simulate", *SMALL, "--half-life", "auto")
+    assert seen["half_life"] == "auto"
+    run("simulate", *SMALL, "--half-life", "2.5e3")
+    assert seen["half_life"] == 2500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "--workers", "0"], "workers must be at least 1, got 0"),
+        (["simulate", "--workers", "2.5"], "Invalid value for '--workers': must be a whole number such as"),
+        (["simulate", "--messages", "many"], "such as 1000000 or 1e6, got 'many' (see keyspread simulate --help)"),
+        (["simulate", "--messages", "1e999999999"], "got '1e999999999'"),
+        (["simulate", "--messages", "1e18"], "not enough memory"),
+        (["simulate", "--messages", "-1"], "messages must be at least 0, got -1"),
+        (["simulate", "--skew", "steep"], "Invalid value for '--skew': must be a number, got 'steep'"),
+        (["simulate", "--skew", "-1"], "skew must not be negative, got -1.0"),
+        (["simulate", "--keys", "0"], "keys must be at least 1, got 0"),
+        (["simulate", "--half-life", "soon"], "must be a whole number of messages such as 1e5, or auto, got 'soon'"),
+        (["simulate", "--scheme", "magic"], "unknown scheme 'magic'"),
+        (
+            ["simulate", "--stream", "nowhere.tsv"],
+            "nowhere.tsv is neither a made stream (zipf, drift, wp, tw, ct) nor a file",
+        ),
+        (["simulate", "--stream", ".", "--skew", "2"], "--skew is for zipf and drift only, got 2 with .: leave it out"),
+        (["simulate", "--stream", ".", "--keys", "2"], "--keys is for zipf and drift only, got 2 with .: leave it out"),
+        (["simulate", "--no-such-option"], "--no-such-option"),
+        (["simulate", "extra"], "extra"),
+        (["simulate", "--skew"], "--skew"),
+        (["no-such-command"], "No such command 'no-such-command'"),
+        (["--no-such-option"], "(see keyspread --help)"),
+        (["doctor", "--no-such-option"], "(see keyspread doctor --help)"),
+    ],
+)
+def test_a_mistake_is_exit_code_2_and_one_line(run, arguments, message):
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("keyspread: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_strict_and_empty_files_are_mistakes(run, stream_file, tmp_path):
+    code, _, err = run("simulate", "--stream", stream_file, "--strict")
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"{stream_file}, line 3: expected time<TAB>key, got 'broken'" in err
+    (tmp_path / "empty.tsv").write_bytes(b"")
+    code, _, err = run("simulate", "--stream", tmp_path / "empty.tsv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "no messages (the file is empty)" in err
+
+
+def test_a_bug_is_not_hidden(monkeypatch):
+    monkeypatch.setattr(keyspread, "simulate", lambda *arguments, **options: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["simulate", *SMALL])
+
+
+def test_help_and_version(run):
+    assert run("--version") == (0, f"keyspread {keyspread.__version__}\n", "")
+    for arguments in ([], ["--help"], ["-h"]):
+        code, out, _ = run(*arguments)
+        assert code == 0
+        assert "simulate" in out
+        assert "doctor" in out
+    code, out, _ = run("simulate", "--help")
+    assert code == 0
+    assert "--half-life" in out
+
+
+@pytest.mark.parametrize("workers", [1, 2, 20, 21, 500])
+@pytest.mark.parametrize("scheme", ["d-choices", "key"])
+def test_the_screen_fits_80_columns(run, monkeypatch, workers, scheme):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, err = run("simulate", *SMALL[:4], "--workers", workers, "--scheme", scheme)
+    assert (code, err) == (0, "")
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert f"{scheme}, {workers} worker{'s' if workers > 1 else ''}, 5 sources: Zipf 1.4 over 1,000 keys" in out
+    assert "10,000" in out
+    assert "imbalance over time" in out
+    assert out.count("worker ") >= min(workers, 9)
+
+
+def bars(head, tail, width=10):
+    out = Console(width=80, record=True, file=io.StringIO())
+    out.print(layout.load_bars(head, tail, out, width))
+    return [line.rstrip() for line in out.export_text().splitlines()]
+
+
+def test_bars_show_head_tail_and_even_share():
+    assert bars([4, 0], [4, 2], width=8) == [
+        " worker 0 ████▒▒▒▒  80.00 %",
+        " worker 1 ▒▒   │    20.00 %",
+    ]
+
+
+def test_bars_of_many_workers_are_ranked():
+    lines = bars([0] * 30, list(range(30)))
+    assert [line.split()[0] for line in lines] == [
+        *("busiest", "2nd", "3rd", "p90", "p75", "median", "p25", "p10", "idlest")
+    ]
+    assert [line.split()[2] for line in lines][:3] == ["29", "28", "27"]
+    assert lines[-1].split()[2] == "0"
+
+
+def test_bars_of_nothing():
+    assert [line.split()[-2:] for line in bars([0, 0], [0, 0])] == [["0.00", "%"]] * 2
+
+
+def test_sparkline():
+    out = Console(file=io.StringIO())
+    assert layout.sparkline([1e-5, 1e-4, 1e-3, 1e-2], out) == "▁▃▆█"
+    assert layout.sparkline([0.0, 0.0], out) == "▁▁"
+    assert layout.sparkline([0.0, 1e-3], out) == "▁▁"
+    assert layout.sparkline([0.5] * 3, out) == "▁▁▁"
+    peaks = [1e-6] * 1000
+    peaks[517] = 1.0
+    assert len(layout.sparkline(peaks, out, width=50)) == 50
+    assert layout.sparkline(peaks, out, width=50).count("█") == 1
+
+
+def test_progress_appears_only_late_and_only_on_a_terminal(monkeypatch, capsys):
+    with layout.late_progress("working", 10) as update:
+        assert update is None
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with layout.late_progress("working", 10) as update:
+        update(5)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(layout, "_PATIENCE", 0.0)
+    with layout.late_progress("working", 10) as update:
+        time.sleep(0.01)
+        update(5)
+    assert "working" in capsys.readouterr().err
+
+
+def test_doctor(run, monkeypatch):
+    import keyspread.cli.installation
+    from keyspread.cli.installation import Check
+
+    good = Check("python", True, "3.11")
+    asked = []
+
+    def checks(*, start_spark):
+        asked.append(start_spark)
+        return found
+
+    monkeypatch.setattr(keyspread.cli.installation, "checks", checks)
+    found = [good, Check("connect", False, "not installed", "pip install it", needed=False)]
+    code, out, _ = run("doctor")
+    assert code == 0
+    assert "pip install it" in out
+    found = [good, Check("java", False, "[none] found", "install Java")]
+    code, out, _ = run("doctor", "--quick")
+    assert code == 1
+    assert "[none] found" in out
+    code, out, _ = run("doctor", "--json")
+    assert code == 1
+    given = json.loads(out)
+    assert given["ok"] is False
+    assert given["checks"][1] == {
+        "name": "java",
+        "ok": False,
+        "detail": "[none] found",
+        "remedy": "install Java",
+        "needed": True,
+    }
+    assert asked == [True, False, True]
+
+
+def test_as_a_process():
+    good = command("--version")
+    assert good.communicate() == (f"keyspread {keyspread.__version__}\n", "")
+    assert good.returncode == 0
+    bad = command("simulate", "--workers", "x")
+    _, err = bad.communicate()
+    assert bad.returncode == 2
+    assert err.count("\n") == 1
+
+
+def test_a_terminal_without_unicode():
+    process = command("simulate", *SMALL, PYTHONIOENCODING="ascii")
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "#" in out
+    assert out.isascii()
+
+
+def test_the_reader_may_leave():
+    process = command("--help")
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == 1
+    process.stderr.close()
+
+
+def test_without_typer():
+    code = "import sys; sys.modules['typer'] = None; from keyspread.cli import main; sys.exit(main())"
+    process = command("simulate", code=code)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (2, "")
+    assert err == "keyspread: error: the command line needs typer: pip install 'keyspread[cli]'\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_is_quiet():
+    code = """
+import sys, time, keyspread
+def simulate(*arguments, **options):
+    print("begun", flush=True)
+    time.sleep(60)
+keyspread.simulate = simulate
+from keyspread.cli import main
+sys.exit(main())
+"""
+    process = command("simulate", *SMALL, code=code)
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    assert process.communicate() == ("", "")
+    assert process.returncode == 130
+
+
+def test_zipf_and_simulate_agree_on_loads(run):
+    """What the command prints is what the stream holds."""
+    _, out, _ = run("simulate", *SMALL, "--scheme", "shuffle", "--json")
+    given = json.loads(out)
+    assert sum(given["loads"]) == 10_000
+    assert given["keys"] == np.unique(zipf(1.4, 1000, 10_000)).size
+    assert (np.add(given["head_load"], given["tail_load"]) == given["loads"]).all()

@@ -1,0 +1,122 @@
+"""All schemes side by side: the numbers of `simulate`, who is beaten by whom, and a sentence that fits them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from keyspread import InputError, simulate
+from keyspread.evaluation.compare import ALL, USUAL, Compared, advice, best, compare, frontier
+from keyspread.streams import zipf
+from keyspread.streams.encoded import Encoded
+
+
+def one(scheme, windowed, replicas, workers=10):
+    return Compared(scheme, windowed, windowed, 1 + windowed * workers, replicas, 1, replicas / 100, 1e6)
+
+
+def test_the_numbers_are_those_of_simulate():
+    stream = zipf(1.4, 300, 5000)
+    found = compare(Encoded.of(stream), 8, sources=3, seed=2, windows=5, threshold=0.05)
+    assert [compared.scheme for compared in found] == list(ALL)
+    for compared in found:
+        usual = USUAL.get(compared.scheme, {})
+        done = simulate(stream, compared.scheme, 8, sources=3, seed=2, windows=5, threshold=0.05, **usual)
+        assert (compared.imbalance, compared.windowed_imbalance) == (done.imbalance, done.windowed_imbalance)
+        assert (compared.replicas, compared.head_replicas) == (done.replicas, done.head_replicas)
+        assert compared.replicas_per_key == done.replicas / done.keys
+        assert compared.busiest == pytest.approx(1 + 8 * done.windowed_imbalance)
+        assert compared.rate > 0
+
+
+def test_nobody_on_the_frontier_is_beaten_in_both():
+    many = [one("a", 0.3, 100), one("b", 0.1, 150), one("c", 0.1, 160), one("d", 0.0, 900), one("e", 0.2, 140)]
+    assert [compared.scheme for compared in frontier(many)] == ["d", "b", "e", "a"]
+
+
+def test_equal_ones_beat_nobody():
+    assert len(frontier([one("a", 0.1, 5), one("b", 0.1, 5)])) == 2
+
+
+def test_the_best_is_the_cheapest_that_is_even_enough():
+    assert best([one("key", 0.3, 100), one("dear", 0.0, 900), one("cheap", 0.009, 150)]).scheme == "cheap"
+    assert best([one("key", 0.3, 100), one("less", 0.05, 900)]).scheme == "less"
+
+
+def test_advice():
+    even = [one("key", 0.001, 100), one("planned", 0.0, 101)]
+    assert advice(even, 10).startswith(
+        "You do not need keyspread here: with key grouping the busiest worker has only 1.01 ×"
+    )
+    hot = [one("key", 0.3, 100), one("w-choices", 0.001, 200), one("planned", 0.0, 110)]
+    assert advice(hot, 10) == (
+        "Take planned: the busiest worker has 1.00 × its even share, with key grouping it would have 4.0 ×; it costs "
+        "1.10 replicas a key. Where messages must be dealt one by one, w-choices: 1.01 × and 2.00."
+    )
+    told = advice([*hot, one("fish", 0.0005, 150)], 10)
+    assert told.startswith("Take planned:")  # ours, and said so where a peer is better
+    assert told.endswith("w-choices: 1.01 × and 2.00. Better than w-choices in both: fish, by the rule of others.")
+    assert advice(hot, 1) == "One worker has it all: nothing to balance."
+
+
+def test_an_empty_stream_is_compared_too():
+    assert {compared.replicas for compared in compare(Encoded.of(np.empty(0, np.int64)), 3)} == {0}
+
+
+def test_wrong_options_are_refused():
+    with pytest.raises(InputError, match="workers must be at least 1, got 0"):
+        compare(Encoded.of(np.arange(5)), 0)
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    pytest.importorskip("typer")
+    from keyspread.cli import main
+
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments):
+        code = main(["compare", *(str(argument) for argument in arguments)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_the_command(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "clicks.csv"
+    path.write_text("user,amount\n" + "anna,1\n" * 500 + "".join(f"u{i},2\n" for i in range(500)))
+    code, out, err = run(path, "--key", "user", "--workers", "10", "--plot", tmp_path / "plot.svg")
+    assert (code, err) == (0, "")
+    assert "clicks.csv, 10 workers, 5 sources" in out
+    assert all(scheme in out for scheme in ALL)
+    assert "Take " in out
+    assert max(map(len, out.splitlines())) <= max(80, len(f"the plot in {tmp_path}/plot.svg"))
+    assert (tmp_path / "plot.svg").read_text().lstrip().startswith("<?xml")
+
+
+def test_the_command_as_json(run):
+    code, out, _ = run("zipf", "--skew", "1.6", "--keys", "500", "--messages", "2e4", "--workers", "8", "--json")
+    said = json.loads(out)
+    assert code == 0
+    assert [scheme["scheme"] for scheme in said["schemes"]] == list(ALL)
+    assert set(said["frontier"]) <= set(ALL)
+    assert said["advice"].startswith("Take ")
+    assert (said["skew"], said["workers"]) == (1.6, 8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.tsv"], "nowhere.tsv is neither a made stream"),
+        (["zipf", "--workers", "0"], "workers must be at least 1, got 0"),
+        (["zipf", "--scale", "0.5"], "--scale is for wp, tw and ct only, got 0.5 with zipf"),
+        (["zipf", "--plot", "x.gif"], "--plot must end in .svg, .png or .pdf, got x.gif"),
+        (["zipf", "--threshold", "2", "--messages", "10"], "threshold is a share"),
+    ],
+)
+def test_a_mistake_is_exit_code_2_and_one_line(run, arguments, message):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1

@@ -1,0 +1,80 @@
+"""What the Spark tests share: rows with hot keys, where rows lie, and where a Sender or a Plan would have sent them."""
+
+from collections import Counter
+from contextlib import contextmanager
+
+import numpy as np
+
+import keyspread as ks
+
+# Six rows in ten are of two hot keys, one in 97 has no key; `id` is different in every row.
+HOT = """CASE WHEN id % 97 = 0 THEN NULL WHEN id % 10 < 4 THEN 'hot' WHEN id % 10 < 6 THEN 'warm'
+         ELSE concat('k', (id * id) % 211) END"""
+ONLINE = {scheme: {"choices": 3} if scheme == "greedy" else {} for scheme in ks.SCHEMES}
+
+
+@contextmanager
+def setting(spark, name, value):
+    """Within the block, a setting of the session has this value."""
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
+
+
+def skewed(spark, rows=3000, partitions=3):
+    """Give rows (id, key, value) in a fixed order."""
+    return spark.range(0, rows, 1, partitions).selectExpr("id", f"{HOT} AS key", "id % 100 AS value")
+
+
+def places(df):
+    """Give the partition of every row: id -> partition."""
+    from pyspark.sql import functions as F
+
+    found = df.select(F.spark_partition_id(), "id").collect()
+    assert len({id_ for _, id_ in found}) == len(found)
+    return {id_: place for place, id_ in found}
+
+
+def hashes(df, key):
+    """Give (partition, id, hash) of every row, in the order of each partition."""
+    from pyspark.sql import functions as F
+
+    from keyspread.spark.routing.keys import key_columns, key_hash
+
+    return df.select(F.spark_partition_id(), "id", key_hash(df, key_columns(df, key))).collect()
+
+
+def sent(rows, route):
+    """Give the worker of every row, id -> worker, as `route(partition, hashes)` gives it for each input partition."""
+    workers = {}
+    for partition in sorted({row[0] for row in rows}):
+        own = [row for row in rows if row[0] == partition]
+        routed = route(partition, np.array([hash_ for _, _, hash_ in own], np.int64))
+        workers |= {id_: int(worker) for (_, id_, _), worker in zip(own, routed, strict=True)}
+    return workers
+
+
+def sent_online(rows, scheme, workers, **options):
+    """Give the worker of every row as the Sender of its partition routes it."""
+    return sent(rows, lambda partition, own: ks.Sender(scheme, workers, source=partition, **options).route(own))
+
+
+def sent_by(plan, rows):
+    """Give the worker of every row as a plan routes it: positions are Spark's monotonically_increasing_id."""
+    return sent(rows, lambda partition, own: plan.route(own, start=partition << 33))
+
+
+def as_a_bag(df):
+    """Give the rows with how often each occurs, NaN equal to itself, whatever is in them."""
+    return Counter(map(repr, df.collect()))
+
+
+def same_counts(one, other):
+    assert [(key.hash, key.messages) for key in one.head] == [(key.hash, key.messages) for key in other.head]
+    assert one.loads.tolist() == other.loads.tolist()
+    assert one.buckets.tolist() == other.buckets.tolist()
+    assert [(key.workers, key.weights) for key in one.head] == [(key.workers, key.weights) for key in other.head]
+    assert one.moved == other.moved

@@ -1,0 +1,74 @@
+"""Sources of streams: the same rows as the bounded ones have, batch after batch."""
+
+import json
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from keyspread.errors import InputError
+from keyspread.job.sources import file_source, find_files
+from keyspread.job.streaming_sources import endless_source
+from keyspread.streams import ZipfStream
+
+ROWS = [("007", 3), ("a,b", 5), ("007", 4), ("é", -1)]
+
+
+def write(folder, format, rows):
+    """Write rows as one file, with a malformed line where the format can have one; give how many such lines."""
+    name = folder / f"{len(list(folder.iterdir()))}.{format}"
+    if format == "parquet":
+        pq.write_table(pa.table({"key": [key for key, _ in rows], "amount": [amount for _, amount in rows]}), name)
+        return 0
+    lines = {
+        "csv": ["key,amount", *(f'"{key}",{amount}' for key, amount in rows), "1,2,3"],
+        "json": [*(json.dumps({"key": key, "amount": amount}) for key, amount in rows), '{"key": '],
+        "tsv": [*(f"{amount}\t{key}" for key, amount in rows), "no tab"],
+    }
+    name.write_text("\n".join(lines[format]) + "\n")
+    return 1
+
+
+def taken(source, checkpoint):
+    """Run a query over what is there: its rows, and the malformed lines that it counted."""
+    rows = []
+    query = (
+        source.rows.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    counted = [one.observedMetrics.get(source.observed) for one in query.recentProgress if source.observed]
+    return Counter(rows), sum(one["malformed"] for one in counted if one is not None)
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet", "tsv"])
+def test_a_folder_is_read_as_the_bounded_source_reads_it_and_then_what_is_new(spark, tmp_path, format):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    malformed = write(folder, format, ROWS)
+    key = ["key"]
+    stream = file_source(spark, find_files(str(folder)), key, streaming=True)
+    assert stream.rows.isStreaming
+    bounded = file_source(spark, find_files(str(folder)), key)
+    assert (stream.rows.schema, stream.key) == (bounded.rows.schema, bounded.key)
+    assert taken(stream, tmp_path / "checkpoint") == (Counter(bounded.rows.collect()), malformed)
+    write(folder, format, [("new", 1)])
+    found, counted = taken(file_source(spark, find_files(str(folder)), key, streaming=True), tmp_path / "checkpoint")
+    assert ([row["key"] for row in found], counted) == (["new"], malformed)
+
+
+def test_partitions_of_an_endless_source(spark):
+    stream = ZipfStream(1.4, 100, 0)
+    with pytest.raises(InputError, match="rows_a_batch must be at least 1, got 0"):
+        endless_source(spark, stream, 0)
+    with pytest.raises(InputError, match="partitions must be at least 1, got 0"):
+        endless_source(spark, stream, 5, partitions=0)
+    source = endless_source(spark, stream, 5)
+    assert source.rows.columns == ["id", "key"]
+    assert "messages" not in source.facts

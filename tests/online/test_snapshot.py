@@ -1,0 +1,112 @@
+"""Snapshots: what was written is read; everything else is refused in one line."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from keyspread import InputError, KeyspreadError, Sender, SnapshotError
+from keyspread.streams import zipf
+
+
+@pytest.fixture(scope="module")
+def snapshot():
+    sender = Sender("d-choices", 5, half_life=1000)
+    sender.route(zipf(1.2, 200, 3000))
+    return sender.snapshot()
+
+
+def refused(data):
+    with pytest.raises(SnapshotError) as caught:
+        Sender.restore(data)
+    message = str(caught.value)
+    assert message
+    assert "\n" not in message
+    return message
+
+
+def test_one_changed_byte_anywhere_is_seen(snapshot):
+    for at in range(len(snapshot)):
+        changed = bytearray(snapshot)
+        changed[at] ^= 1 << (at % 8)
+        message = refused(bytes(changed))
+        assert "not a snapshot" in message if at < 4 else "damaged" in message
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 11, 12, 13, 100, -1])
+def test_a_snapshot_cut_short_is_seen(snapshot, length):
+    refused(snapshot[:length])
+
+
+def test_a_snapshot_with_more_behind_it_is_seen(snapshot):
+    assert "damaged" in refused(snapshot + b"\0")
+
+
+def test_the_message_for_damage_says_what_to_do(snapshot):
+    assert refused(snapshot[:-7]) == (
+        f"the snapshot ({len(snapshot) - 7} bytes) is damaged or cut short: take an earlier one or start anew"
+    )
+
+
+def test_foreign_bytes_are_named():
+    assert refused(b"PK\x03\x04 something else") == (
+        "not a snapshot of a keyspread Sender: it starts with b'PK\\x03\\x04', not b'KSND'; "
+        "pass what Sender.snapshot() gave"
+    )
+
+
+@pytest.mark.parametrize("foreign", [pickle.dumps([1, 2, 3]), b"{}", b"\0" * 1000, np.arange(100).tobytes()])
+def test_foreign_bytes_of_any_kind_are_refused(foreign):
+    refused(foreign)
+
+
+@pytest.mark.parametrize(
+    ("other", "name"), [("text", "str"), (None, "NoneType"), (5, "int"), ([1, 2], "list"), (Sender("key", 2), "Sender")]
+)
+def test_another_type_is_named(other, name):
+    assert refused(other) == f"a snapshot is bytes, got {name}"
+
+
+def test_bytes_of_any_kind_are_read(snapshot):
+    for same in (snapshot, bytearray(snapshot), memoryview(snapshot)):
+        assert Sender.restore(same).snapshot() == snapshot
+
+
+def test_another_format_says_which(snapshot, monkeypatch):
+    monkeypatch.setattr("keyspread.online.snapshot._VERSION", 99)
+    newer = Sender("key", 2).snapshot()
+    monkeypatch.undo()
+    assert refused(newer) == (
+        "the snapshot has format 99, this keyspread reads 2: restore it with the keyspread that wrote it"
+    )
+
+
+def test_a_refused_snapshot_is_an_input_error_and_a_value_error():
+    assert issubclass(SnapshotError, InputError)
+    assert issubclass(SnapshotError, KeyspreadError)
+    assert issubclass(SnapshotError, ValueError)
+
+
+def test_a_snapshot_is_the_same_bytes_for_the_same_state(snapshot):
+    assert Sender.restore(snapshot).snapshot() == snapshot
+
+
+def test_everything_that_can_be_asked_is_restored():
+    sender = Sender("greedy", 7, source=4, seed=2**63, threshold=0.05, tolerance=0.5, capacity=77, choices=3)
+    sender.route(zipf(1.5, 500, 5000))
+    copy = Sender.restore(sender.snapshot())
+    for name in ("scheme", "workers", "settings", "messages", "choices"):
+        assert getattr(copy, name) == getattr(sender, name)
+    assert copy.loads.tolist() == sender.loads.tolist()
+    assert copy.head() == sender.head()
+    assert copy.heavy_hitters.top(77) == sender.heavy_hitters.top(77)
+    assert repr(copy) == repr(sender)
+
+
+def test_a_restored_sender_and_the_old_one_share_nothing():
+    sender = Sender("w-choices", 5)
+    sender.route(np.arange(100))
+    data = sender.snapshot()
+    copy = Sender.restore(data)
+    copy.route(np.arange(1000))
+    assert sender.snapshot() == data

@@ -1,0 +1,411 @@
+"""Operators of one's own: the answer of plain Python over all rows of a key, however the rows were cut and sent."""
+
+import math
+import re
+import sys
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from frames import setting, skewed
+from keyspread import Operator
+from keyspread.errors import InputError
+from keyspread.spark import Watch, aggregate
+from keyspread.spark.aggregation.operator_parts import OperatorError, OperatorParts
+
+pytestmark = pytest.mark.usefixtures("static")
+
+# As for classes in a user's script: the workers cannot import this file.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Total(Operator):
+    """Count, sum and the ids, from pandas."""
+
+    schema = "n bigint, total bigint, ids array<bigint>"
+
+    def zero(self):
+        return (0, 0, [])
+
+    def update(self, state, rows):
+        assert len(rows) > 0
+        assert rows["key"].nunique(dropna=False) == 1
+        assert list(rows.index) == list(range(len(rows)))
+        n, total, ids = state
+        return n + len(rows), total + int(rows["value"].sum()), ids + rows["id"].tolist()
+
+    def merge(self, state, other):
+        return tuple(a + b for a, b in zip(state, other, strict=True))
+
+    def finish(self, state):
+        n, total, ids = state
+        return {"ids": sorted(ids), "n": n, "total": total}
+
+
+class ArrowTotal(Total):
+    """The same, from Arrow."""
+
+    batches = "arrow"
+
+    def update(self, state, rows):
+        import pyarrow.compute as pc
+
+        assert isinstance(rows, pa.Table)
+        assert rows.num_rows > 0
+        n, total, ids = state
+        return n + rows.num_rows, total + pc.sum(rows["value"]).as_py(), ids + rows["id"].to_pylist()
+
+
+@dataclass
+class Extremes:
+    least: int
+    most: int
+
+
+class Range(Operator):
+    """A state that is an object of a class of the user's."""
+
+    schema = "width bigint"
+
+    def zero(self):
+        return Extremes(2**62, -(2**62))
+
+    def update(self, state, rows):
+        return Extremes(min(state.least, int(rows["value"].min())), max(state.most, int(rows["value"].max())))
+
+    def merge(self, state, other):
+        return Extremes(min(state.least, other.least), max(state.most, other.most))
+
+    def finish(self, state):
+        return {"width": state.most - state.least}
+
+
+class Count(Operator):
+    """How many rows: the least there is."""
+
+    schema = "n bigint"
+    batches = "arrow"
+
+    def zero(self):
+        return 0
+
+    def update(self, state, rows):
+        return state + rows.num_rows
+
+    def merge(self, state, other):
+        return state + other
+
+    def finish(self, state):
+        return {"n": state}
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    df = skewed(spark, 1500).cache()
+    df.count()
+    return df
+
+
+def totals(df, *keys):
+    plain = df.groupBy(*(keys or ["key"])).agg(
+        F.count("*").alias("n"), F.sum("value").alias("total"), F.sort_array(F.collect_list("id")).alias("ids")
+    )
+    return sorted(map(repr, plain.collect()))
+
+
+def collected(df):
+    return sorted(map(repr, df.collect()))
+
+
+@pytest.mark.parametrize("scheme", ["planned", "d-choices", "w-choices", "shuffle", "key"])
+@pytest.mark.parametrize("operator", [Total, ArrowTotal])
+def test_equal_to_plain(rows, operator, scheme):
+    found = aggregate(rows, "key", operator(), 4, scheme)
+    assert found.schema.simpleString() == "struct<key:string,n:bigint,total:bigint,ids:array<bigint>>"
+    assert collected(found) == totals(rows)
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("operator", [Total, ArrowTotal])
+def test_keys_that_go_on_over_many_small_batches(spark, rows, operator):
+    """States live across batches; in most batches every key is known already."""
+    with setting(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", 5):
+        found = collected(aggregate(rows, "key", operator(), 3, "shuffle"))
+    assert found == totals(rows)
+
+
+def test_many_keys(spark):
+    df = spark.range(0, 30_000, 1, 2).selectExpr("if(id % 3 = 0, -1, id % 9000) AS key")
+    found = aggregate(df, "key", Count(), 3, "shuffle")
+    plain = {row.key: row["count"] for row in df.groupBy("key").count().collect()}
+    assert {row.key: row.n for row in found.collect()} == plain
+    assert found.count() == len(plain)
+
+
+@pytest.mark.connect
+def test_states_of_a_class_of_the_users(rows):
+    found = aggregate(rows, "key", Range(), 4, "shuffle")
+    plain = rows.groupBy("key").agg((F.max("value") - F.min("value")).alias("width"))
+    assert collected(found) == collected(plain)
+
+
+def test_an_operator_may_have_parameters(rows):
+    class Above(Count):
+        def __init__(self, least):
+            self.least = least
+
+        def update(self, state, rows):
+            return state + sum(value > self.least for value in rows["value"].to_pylist())
+
+    found = aggregate(rows, "key", Above(60), 4)
+    plain = rows.groupBy("key").agg(F.count_if(F.col("value") > 60).alias("n"))
+    assert collected(found) == collected(plain)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CASE id % 5 WHEN 0 THEN NULL WHEN 1 THEN double('NaN') WHEN 2 THEN 0.0D WHEN 3 THEN -0.0D ELSE 1.5D END",
+        "CASE id % 4 WHEN 0 THEN NULL WHEN 1 THEN array() WHEN 2 THEN array(double('NaN')) ELSE array(NULL, 2D) END",
+        "if(id % 3 = 0, NULL, named_struct('x', id % 2, 'y', array(named_struct('z', if(id % 2 = 0, NULL, 'a')))))",
+        "if(id % 3 = 0, NULL, unhex(hex(id % 4)))",
+        "cast(id % 4 AS decimal(10,2)) - 1.5",
+        "date_add(date'2024-01-01', int(id % 3))",
+        "timestamp_micros(id % 3 - 1)",
+        "id % 3 = 0",
+        "cast(id % 3 AS tinyint)",
+        "cast(id % 3 - 1 AS float) / 3",
+        "make_dt_interval(0, 0, int(id % 3))",
+    ],
+)
+def test_keys_of_any_type(spark, sql):
+    """Null is null, NaN is NaN and -0.0 is 0.0, as Spark groups them."""
+    df = spark.range(0, 60, 1, 2).selectExpr(f"{sql} AS key")
+    found = aggregate(df, "key", Count(), 3, "shuffle")
+    plain = df.groupBy("key").agg(F.count("*").alias("n"))
+    assert found.schema["key"].dataType == plain.schema["key"].dataType
+    assert [text.replace("-0.0", "0.0") for text in collected(found)] == collected(plain)
+
+
+def test_keys_of_several_columns(spark):
+    """('a', null) and (null, 'a') have the same hash, and are two keys; names may repeat or be ours."""
+    df = spark.range(0, 90, 1, 2).selectExpr(
+        "if(id % 2 = 0, 'a', NULL) AS a",
+        "if(id % 3 = 0, 'a', NULL) AS b",
+        "named_struct('x', id % 2) AS s",
+        "named_struct('x', id % 5) AS t",
+        "id % 4 AS keyspread_key_0",
+        "id % 3 AS keyspread_hash",
+        "id % 2 AS keyspread_state",
+    )
+    for key in (["a", "b"], ["s.x", "b"], ["s.x", "t.x"], ["keyspread_hash", "keyspread_state", "keyspread_key_0"]):
+        found = aggregate(df, key, Count(), 3, "shuffle")
+        plain = df.groupBy(*key).agg(F.count("*").alias("n"))
+        assert found.columns == plain.columns
+        assert sorted(map(tuple, found.collect()), key=repr) == sorted(map(tuple, plain.collect()), key=repr), key
+
+
+def test_all_columns_reach_update_under_their_names(spark):
+    class Names(Count):
+        schema = "names array<string>"
+
+        def zero(self):
+            return []
+
+        def update(self, state, rows):
+            return rows.column_names
+
+        def merge(self, state, other):
+            return state
+
+        def finish(self, state):
+            return {"names": state}
+
+    df = spark.range(0, 40, 1, 2).selectExpr("id % 3 AS `the.key`", "id AS keyspread_worker", "1 AS `with space`")
+    for scheme in ("planned", "d-choices"):
+        found = aggregate(df, "the.key", Names(), 3, scheme).collect()
+        assert {tuple(row.names) for row in found} == {("the.key", "keyspread_worker", "with space")}
+
+
+@pytest.mark.connect
+def test_results_of_any_type(rows):
+    class Rich(Count):
+        schema = """text string, `the list` array<struct<a:int,b:double>>, pairs map<string,int>, none date,
+                    price decimal(5,2), at timestamp, raw binary"""
+
+        def finish(self, state):
+            import datetime
+            import decimal
+
+            return {
+                "none": None,
+                "text": str(state),
+                "the list": [{"a": 1, "b": math.nan}, None],
+                "pairs": {"a": 1},
+                "price": decimal.Decimal("1.50"),
+                "at": datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC),
+                "raw": b"\\x00",
+            }
+
+    found = aggregate(rows, "key", Rich(), 2).where("key = 'hot'").collect()[0]
+    assert found.text == str(rows.where("key = 'hot'").count())
+    assert found["the list"][0].a == 1
+    assert math.isnan(found["the list"][0].b)
+    assert found["the list"][1] is None
+    assert (found.pairs, found.none, str(found.price), found.raw) == ({"a": 1}, None, "1.50", b"\\x00")
+    assert found["at"].timestamp() == 1704153600
+
+
+def test_degenerate(spark, rows):
+    for scheme in ("planned", "d-choices"):
+        assert aggregate(rows.limit(0), "key", Total(), 3, scheme).collect() == []
+        one = rows.where("id = 1")
+        assert collected(aggregate(one, "key", Total(), 3, scheme)) == totals(one)
+        assert collected(aggregate(rows, "key", Total(), 1, scheme)) == totals(rows)
+
+
+def test_a_watch_sees_the_rows(rows):
+    watch = Watch()
+    assert aggregate(rows, "key", Count(), 4, watch=watch).count() > 2
+    assert watch.balance.rows == 1500
+    assert watch.balance.hottest[0] == ("hot", rows.where("key = 'hot'").count())
+
+
+# What goes wrong is named
+
+
+def failing(step):
+    """Make an operator that fails in one step for the hot key."""
+
+    class Failing(Total):
+        def zero(self):
+            if step == "zero":
+                raise RuntimeError("no zero")
+            return super().zero()
+
+        def update(self, state, rows):
+            if step == "update" and rows["key"][0] == "hot":
+                raise KeyError("amount")
+            if step == "pickle" and rows["key"][0] == "hot":
+                return (0, 0, (line for line in ()))
+            return super().update(state, rows)
+
+        def merge(self, state, other):
+            if step == "merge" and len(state[2]) + len(other[2]) > 300:
+                raise ZeroDivisionError("not mergeable")
+            return super().merge(state, other)
+
+        def finish(self, state):
+            if state[0] > 300:
+                if step == "finish":
+                    raise TypeError("cannot finish")
+                if step == "fields":
+                    return {"n": 1, "sum": 2}
+                if step == "no dict":
+                    return 5
+                if step == "type":
+                    return super().finish(state) | {"n": "many"}
+            return super().finish(state)
+
+    return Failing()
+
+
+STEPS = {
+    "zero": r"Failing.zero failed for key 'hot': RuntimeError\('no zero'\)",
+    "update": r"Failing.update failed for key 'hot': KeyError\('amount'\)",
+    "merge": r"Failing.merge failed for key 'hot': ZeroDivisionError\('not mergeable'\)",
+    "finish": r"Failing.finish failed for key 'hot': TypeError\('cannot finish'\)",
+    "fields": r"Failing.finish must return a dict of n, total, ids \(its schema\), for key 'hot' it returned \{'n': 1",
+    "no dict": r"Failing.finish must return a dict of n, total, ids \(its schema\), for key 'hot' it returned 5",
+    "type": r"Failing.finish returned 'many' as n for key 'hot', which is no int64",
+    "pickle": r"Failing: the state of key 'hot' cannot be pickled: TypeError",
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_failing_operator_names_step_and_key(spark, step):
+    """In this process, because a task that fails is tried four times."""
+    rows = {"id": range(400), "key": ["hot"] * 400, "value": [1] * 400}
+    batch = pa.RecordBatch.from_pydict({"_0": [7] * 400, "_1": ["hot"] * 400, **rows})
+    frame = spark.createDataFrame([], "id bigint, key string, value bigint")
+    parts = OperatorParts(frame, ["key"], failing(step))
+
+    def run():
+        states = [state for _ in range(2) for state in parts.make(iter([batch]))]
+        return parts.finish(parts.fold(pa.concat_tables(states)))
+
+    with pytest.raises(OperatorError, match=STEPS[step]) as caught:
+        run()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.connect
+def test_what_failed_is_in_the_error_of_spark(rows):
+    class Failing(Count):
+        def merge(self, state, other):
+            raise ValueError("never")
+
+    few = rows.where("id IN (1, 11, 21, 31)").selectExpr("key", "id % 10 AS digit").coalesce(1)
+    with pytest.raises(
+        PySparkException, match=re.escape("Failing.merge failed for key ('hot', 1): ValueError('never')")
+    ):
+        aggregate(few, ["key", "digit"], Failing(), 2, "shuffle").collect()
+
+
+class NoSchema(Count):
+    schema = None
+
+
+class EmptySchema(Count):
+    schema = ""
+
+
+class NotASchema(Count):
+    schema = "n int int"
+
+
+class NoFields(Count):
+    schema = "double"
+
+
+class Clash(Count):
+    schema = "n bigint, KEY string"
+
+
+class Batches(Count):
+    batches = "polars"
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize(
+    ("operator", "message"),
+    [
+        (NoSchema, "NoSchema has no schema; say what finish returns, as in schema = 'total double'"),
+        (EmptySchema, "EmptySchema has no schema"),
+        (
+            NotASchema,
+            "schema of NotASchema must name and type what finish returns, as in 'total double', got 'n int int'",
+        ),
+        (NoFields, "schema of NoFields must name and type what finish returns, as in 'total double', got 'double'"),
+        (Clash, "Clash returns 'KEY', which is a column of the key; rename it"),
+        (Batches, "batches of Batches must be 'pandas' or 'arrow', got 'polars'"),
+    ],
+)
+def test_an_operator_that_is_not_complete(rows, operator, message, capfd):
+    with pytest.raises(InputError, match=re.escape(message)):
+        aggregate(rows, "key", operator(), 3, "shuffle")
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_the_class_instead_of_an_operator(rows):
+    with pytest.raises(
+        InputError, match=r"aggregates must be .* or an Operator, got <class .*Count'>; make one: Count\(\)"
+    ):
+        aggregate(rows, "key", Count, 3)

@@ -1,0 +1,342 @@
+"""Kafka with a real broker: run by test_kafka.py in a process of its own, whose Spark starts with the connector."""
+
+import json
+import socket
+import time
+from collections import Counter
+
+import pytest
+from kafka_broker import RegistryOutOfReachError, broker, connector_jars
+
+from frames import HOT
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+
+import keyspread as ks
+from keyspread.errors import InputError
+from keyspread.spark import session, spread
+from keyspread.spark.kafka import (
+    as_messages,
+    check_topic,
+    connector,
+    kafka_sink,
+    kafka_source,
+    parsed,
+    split,
+    with_kafka,
+)
+
+WORKERS = 8
+
+
+@pytest.fixture(scope="module")
+def kafka():
+    try:
+        with broker() as running:
+            yield running
+    except RegistryOutOfReachError as problem:
+        pytest.skip(str(problem))
+
+
+@pytest.fixture(scope="module")
+def spark():
+    try:
+        name, jars = connector_jars()
+    except RegistryOutOfReachError as problem:
+        pytest.skip(str(problem))
+    config = {"master": "local[2,4]", "spark.sql.shuffle.partitions": 4}
+    if not connector().endswith(name):  # the registry lacks the one that belongs to this Spark
+        config["spark.jars"] = ",".join(map(str, jars))
+    running = session(**with_kafka(config))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def topic(kafka, request):
+    """A topic of three partitions for this test alone."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:60] + f"-{time.time_ns()}"
+    kafka.create_topic(name, 3)
+    return name
+
+
+def send(kafka, topic, df):
+    df.write.format("kafka").option("kafka.bootstrap.servers", kafka.address).option("topic", topic).save()
+
+
+def hot_messages(spark, start, end):
+    """Six messages in ten are of partition 0, with its hot key; one in 97 has no key; ids from start to end."""
+    rows = spark.range(start, end, 1, 2).selectExpr("id", f"{HOT} AS key")
+    return rows.selectExpr(
+        "key",
+        "to_json(struct(id)) AS value",
+        "if(key IN ('hot', 'warm'), 0, coalesce(pmod(hash(key), 3), 2)) AS partition",
+    )
+
+
+class Collected:
+    """A foreachBatch that keeps what it saw by batch id: a batch that comes again replaces itself."""
+
+    def __init__(self, fail_at=None):
+        self.batches = {}
+        self.again = {}
+        self.partitions = set()
+        self.fail_at = fail_at
+
+    def __call__(self, df, batch):
+        rows = df.select(
+            F.spark_partition_id().alias("place"), F.get_json_object("value", "$.id").cast("int").alias("id"), "key"
+        ).collect()
+        if batch < 2:  # it costs a second
+            self.partitions.add(df.rdd.getNumPartitions())
+        if batch in self.batches:
+            self.again[batch] = self.batches[batch]
+        self.batches[batch] = rows
+        if batch == self.fail_at:
+            self.fail_at = None
+            raise RuntimeError("the sink is full")
+
+    @property
+    def rows(self):
+        return [row for rows in self.batches.values() for row in rows]
+
+    @property
+    def ids(self):
+        return sorted(row.id for row in self.rows)
+
+
+def run(df, sink, checkpoint):
+    query = df.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
+    return query.trigger(availableNow=True).start()
+
+
+def until(true, seconds=40):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("scheme", [None, "key"])
+def test_a_topic_with_a_hot_partition_is_spread_and_every_message_comes_once(spark, kafka, topic, tmp_path, scheme):
+    send(kafka, topic, hot_messages(spark, 0, 6000))
+    stream = kafka_source(spark, kafka.address, topic, max_rows=3000)
+    seen = Collected()
+    run(spread(stream, "key", WORKERS, scheme), seen, tmp_path).awaitTermination()
+    assert seen.ids == list(range(6000))
+    assert len(seen.batches) >= 2
+    assert seen.partitions == {WORKERS}
+    assert sum(row.key is None for row in seen.rows) == len(range(0, 6000, 97))
+    loads = Counter(row.place for row in seen.rows)
+    if scheme == "key":
+        keys = [row.key for row in seen.rows]
+        expected = ks.Sender("key", WORKERS).route(ks.hash_keys(keys))
+        assert [row.place for row in seen.rows] == expected.tolist()
+        assert max(loads.values()) > 2000  # what the hot key does without us
+    else:
+        assert set(loads) == set(range(WORKERS))
+        assert max(loads.values()) < 1.15 * 6000 / WORKERS
+
+
+def test_a_query_goes_on_from_its_offsets_after_a_failure_and_after_a_stop(spark, kafka, topic, tmp_path):
+    send(kafka, topic, hot_messages(spark, 0, 3000))
+    stream = kafka_source(spark, kafka.address, topic, max_rows=1000)
+    seen = Collected(fail_at=1)
+    with pytest.raises(StreamingQueryException, match="the sink is full"):
+        run(spread(stream, "key", WORKERS), seen, tmp_path).awaitTermination()
+    assert set(seen.batches) == {0, 1}
+    send(kafka, topic, hot_messages(spark, 3000, 4000))
+    run(spread(stream, "key", WORKERS), seen, tmp_path).awaitTermination()
+    assert seen.ids == list(range(4000))
+    assert sorted(row.id for row in seen.again[1]) == sorted(row.id for row in seen.batches[1])
+
+    batches = len(seen.batches)
+    send(kafka, topic, hot_messages(spark, 4000, 4500))
+    run(spread(stream, "key", WORKERS), seen, tmp_path).awaitTermination()
+    assert seen.ids == list(range(4500))
+    assert len(seen.batches) > batches
+
+
+def test_columns_bytes_starting_offsets_and_messages_without_a_key(spark, kafka, topic):
+    rows = spark.createDataFrame(
+        [(None, "no key"), ("", "empty"), ("é", "text"), ("é", None)], "key string, value string"
+    )
+    send(kafka, topic, rows.selectExpr("*", "0 AS partition").coalesce(1))
+    read = kafka_source(spark, kafka.address, topic, streaming=False, key="who", value="what")
+    assert read.dtypes == [
+        *[("who", "string"), ("what", "string"), ("topic", "string")],
+        *[("partition", "int"), ("offset", "bigint"), ("timestamp", "timestamp")],
+    ]
+    found = [(row.who, row.what) for row in read.orderBy("offset").collect()]
+    assert found == [(None, "no key"), ("", "empty"), ("é", "text"), ("é", None)]
+    raw = kafka_source(spark, kafka.address, topic, streaming=False, binary=True).orderBy("offset").collect()
+    assert [row.key and bytes(row.key) for row in raw] == [None, b"", "é".encode(), "é".encode()]
+    later = {topic: {"0": 3, "1": -2, "2": -2}}
+    for starting in (later, json.dumps(later)):
+        assert kafka_source(spark, kafka.address, topic, streaming=False, starting=starting).count() == 1
+
+
+GOOD = ['{"user":"a","spent":1.5}', ' {"spent": 2}\n', "{}", '{"user":null,"more":[1,{"x":"]}"}]}', None]
+BAD = [
+    *["", "  ", "hello", '{"user":"a"', '{"user":"a","spent":"much"}', "null", "7", '"text"', "[]", '[{"user":"a"}]'],
+    *['{"user":"a"} {"user":"b"}', '{"user":"a"},{"user":"b"}', '{"user":"a"} and more', '{"user":"a"}}', "{}]"],
+]
+
+
+def test_malformed_values_are_counted_and_set_aside(spark, kafka, topic, tmp_path):
+    rows = [(f"k{i}", value) for i, value in enumerate(GOOD + BAD)]
+    send(kafka, topic, spark.createDataFrame(rows, "key string, value string"))
+    kafka.create_topic(f"{topic}-aside")
+    stream = parsed(kafka_source(spark, kafka.address, topic), "user STRING, spent DOUBLE", observe="parsed")
+    good, bad = split(stream)
+    query = kafka_sink(bad, kafka.address, f"{topic}-aside", str(tmp_path)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    counted = [progress.observedMetrics["parsed"] for progress in query.recentProgress if progress.observedMetrics]
+    assert sum(one["rows"] for one in counted) == len(GOOD + BAD)
+    assert sum(one["malformed"] for one in counted) == len(BAD)
+    aside = kafka_source(spark, kafka.address, f"{topic}-aside", streaming=False).collect()
+    assert {(row.key, row.value) for row in aside} == {row for row in rows if row[1] in BAD}
+    assert len(aside) == len(BAD)
+
+    assert good.columns == ["key", "topic", "partition", "offset", "timestamp", "user", "spent"]
+    once = parsed(kafka_source(spark, kafka.address, topic, streaming=False), "user STRING, spent DOUBLE")
+    found = {row.key: (row.user, row.spent) for row in split(once)[0].collect()}
+    assert found == {"k0": ("a", 1.5), "k1": (None, 2.0), "k2": (None, None), "k3": (None, None), "k4": (None, None)}
+    assert once.where("_malformed IS NOT NULL AND (user IS NOT NULL OR spent IS NOT NULL)").count() == 0
+    with pytest.raises(InputError, match="the schema has a field 'Key', and so have the rows; rename the column first"):
+        parsed(kafka_source(spark, kafka.address, topic), "Key STRING")
+    with pytest.raises(InputError, match="schema 'user STRUNG' is not SQL"):
+        parsed(kafka_source(spark, kafka.address, topic), "user STRUNG")
+
+
+def test_rows_go_out_as_messages(spark, kafka, topic, tmp_path):
+    kafka.create_topic(f"{topic}-out", 2)
+    send(kafka, topic, hot_messages(spark, 0, 300))
+    stream = kafka_source(spark, kafka.address, topic)
+    sent = spread(stream, "key", WORKERS).select("key", "offset", F.array("partition").alias("from"))
+    kafka_sink(sent, kafka.address, f"{topic}-out", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+    back = parsed(
+        kafka_source(spark, kafka.address, f"{topic}-out", streaming=False).select("key", "value"),
+        "offset BIGINT, `from` ARRAY<INT>",
+    )
+    original = kafka_source(spark, kafka.address, topic, streaming=False)
+    assert Counter((row.key, row.offset, row["from"][0]) for row in back.collect()) == Counter(
+        (row.key, row.offset, row.partition) for row in original.collect()
+    )
+    numbers = as_messages(spark.range(1).selectExpr("id AS key", "named_struct('a', id) AS value", "id AS rest"))
+    assert [tuple(row) for row in numbers.collect()] == [("0", '{"a":0}')]
+    with pytest.raises(InputError, match="takes a stream"):
+        kafka_sink(original, kafka.address, topic, str(tmp_path))
+
+
+def test_a_topic_that_does_not_exist(spark, kafka, topic, tmp_path):
+    with pytest.raises(
+        InputError, match=rf"no topic '{topic}x' at {kafka.address}; there are {topic}.*: check the name"
+    ):
+        kafka_source(spark, kafka.address, f"{topic}x")
+    with pytest.raises(InputError, match="there is no topic 'none'"):
+        kafka_source(spark, kafka.address, [topic, "none"])
+    with pytest.raises(InputError, match="there is no topic 'none'"):
+        kafka_sink(kafka_source(spark, kafka.address, topic), kafka.address, "none", str(tmp_path))
+
+
+def test_a_broker_that_is_away_or_is_none(spark):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        nowhere = f"127.0.0.1:{closed.getsockname()[1]}"
+    with pytest.raises(InputError, match=f"^{nowhere}: no Kafka broker answers .Connection refused.: start it"):
+        kafka_source(spark, nowhere, "topic")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        there = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"^{there}: no Kafka broker answers .TimeoutException: "):
+            check_topic(spark, there, "topic", timeout=1)
+    with pytest.raises(
+        InputError, match=r"Kafka's client refuses the options .config.ConfigException: Invalid value never"
+    ):
+        check_topic(spark, nowhere, "topic", options={"kafka.security.protocol": "never"})
+
+
+def test_a_broker_that_goes_away_and_comes_back_while_a_query_runs(spark, kafka, topic, tmp_path):
+    seen = Collected()
+    send(kafka, topic, hot_messages(spark, 0, 500))
+    stream = spread(kafka_source(spark, kafka.address, topic), "key", WORKERS)
+    query = stream.writeStream.foreachBatch(seen).option("checkpointLocation", str(tmp_path)).start()
+    try:
+        until(lambda: len(seen.ids) == 500)
+        kafka.stop(hard=True)
+        time.sleep(4)
+        assert query.isActive
+        kafka.start()
+        send(kafka, topic, hot_messages(spark, 500, 900))
+        until(lambda: len(seen.ids) >= 900)
+        assert query.isActive
+        assert seen.ids == list(range(900))
+    finally:
+        query.stop()
+        kafka.start() if kafka.is_stopped else None
+
+
+def test_a_broker_that_stays_away_ends_the_query_which_goes_on_later(spark, kafka, topic, tmp_path):
+    seen = Collected()
+    send(kafka, topic, hot_messages(spark, 0, 500))
+    quick = {"kafka.default.api.timeout.ms": 1000, "kafka.request.timeout.ms": 1000}
+    stream = spread(kafka_source(spark, kafka.address, topic, patience=2, options=quick), "key", WORKERS)
+    query = stream.writeStream.foreachBatch(seen).option("checkpointLocation", str(tmp_path)).start()
+    try:
+        until(lambda: len(seen.ids) == 500)
+        kafka.stop()
+        with pytest.raises(StreamingQueryException, match="Timeout"):
+            query.awaitTermination(60)
+    finally:
+        query.stop()
+        kafka.start() if kafka.is_stopped else None
+    send(kafka, topic, hot_messages(spark, 500, 900))
+    run(stream, seen, tmp_path).awaitTermination()
+    assert seen.ids == list(range(900))
+
+
+def command(capsys, *arguments):
+    """Run `keyspread run` on the session that is there: its lines of JSON."""
+    pytest.importorskip("typer")
+    from keyspread.cli import main
+
+    code = main(["run", "--source", "kafka", *(str(one) for one in arguments), "--json"])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    return [json.loads(line) for line in out.splitlines()], err
+
+
+def test_the_command_runs_on_a_topic_bounded_and_streaming(spark, kafka, topic, tmp_path, capsys):
+    rows = hot_messages(spark, 0, 3000)
+    send(kafka, topic, rows)
+    expected = Counter(row.key for row in rows.collect())
+    of_topic = ["--brokers", kafka.address, "--topic", topic, "--workers", WORKERS]
+    (once,), _ = command(capsys, *of_topic)
+    assert (once["rows"], once["keys"], once["topic"]) == (3000, len(expected), topic)
+
+    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    streaming = ["--streaming", *of_topic, "--checkpoint", checkpoint, "--out", out]
+    (first, second, last), _ = command(capsys, *streaming, "--rate", 1000, "--batches", 2)
+    assert 900 < first["rows"] <= 1000  # each partition's part of it is rounded down
+    assert first["rows"] + second["rows"] == last["total"]["rows_so_far"]
+    assert max(first["loads"]) < 1.1 * 1000 / WORKERS
+    assert (first["hottest"][0]["key"], first["hottest"][0]["workers"] > 1) == ("hot", True)
+    while last["total"]["rows_so_far"] < 3000:
+        (one, last), _ = command(capsys, *streaming, "--batches", 1)
+        assert one["rows"] > 0
+    assert last["total"]["rows_so_far"] == 3000
+    found = {}
+    for row in spark.read.parquet(str(out)).collect():
+        found[row["key"]] = found.get(row["key"], 0) + row["count"]
+    assert found == expected
+
+    send(kafka, topic, spark.createDataFrame([("k", "no JSON")], "key string, value string"))
+    by_field = ["--schema", "id BIGINT", "--key", "partition", "--aggregate", "most=max(id)"]
+    (seen, last), said = command(capsys, "--streaming", *of_topic, *by_field, "--batches", 1, "--scheme", "pkg")
+    assert (seen["rows"], seen["malformed"], last["total"]["malformed"]) == (3000, 1, 1)
+    assert f"topic {topic}: left out 1 malformed" in said

