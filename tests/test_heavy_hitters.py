@@ -371,5 +371,5 @@ def test_heavy_messages_cost_no_search():
     """Weights of a million, and as many keys as messages: every message needs the least counter."""
     summary = SpaceSaving(1000)
     summary.offer_many(np.arange(300_000), np.random.default_rng(1).integers(1, 1 << 20, 300_000))
-    assert summary._summary.scalars[SHIFT] >= 18
+    assert summary.arrays.scalars[SHIFT] >= 18
     assert max(upper for _, _, upper in summary.top(1)) <= summary.total / 1000 * 1.2

@@ -37,17 +37,17 @@ class SpaceSaving:
 
     def __init__(self, capacity: int) -> None:
         capacity = checks.whole_number("capacity", capacity, maximum=MOST_COUNTERS)
-        self._summary = kernels.new_summary(capacity)
+        self.arrays = kernels.new_summary(capacity)
 
     @property
     def capacity(self) -> int:
         """The number of counters."""
-        return int(self._summary.keys.size)
+        return int(self.arrays.keys.size)
 
     @property
     def total(self) -> int:
         """All messages offered so far (faded ones as what is left of them)."""
-        return int(self._summary.scalars[kernels.TOTAL])
+        return int(self.arrays.scalars[kernels.TOTAL])
 
     @property
     def unit(self) -> float:
@@ -56,11 +56,11 @@ class SpaceSaving:
 
     @property
     def _messages(self) -> int:
-        return int(self._summary.scalars[kernels.MESSAGES])
+        return int(self.arrays.scalars[kernels.MESSAGES])
 
     def __len__(self) -> int:
         """Give the number of counters in use."""
-        return int(self._summary.scalars[kernels.SIZE])
+        return int(self.arrays.scalars[kernels.SIZE])
 
     def __repr__(self) -> str:
         """Show capacity, use and total."""
@@ -77,7 +77,7 @@ class SpaceSaving:
         count = checks.whole_number("count", count, minimum=0, maximum=2**62)
         if count:
             keys = np.array([checks.one_hash(h)])
-            kernels.offer_counts(self._summary, keys, np.array([count], np.int64))
+            kernels.offer_counts(self.arrays, keys, np.array([count], np.int64))
 
     def offer_many(self, hashes: npt.NDArray[Any], weights: npt.NDArray[Any] | None = None) -> None:
         """Count every message of an array of hashes, by its weight if it has one; the same as one by one.
@@ -89,16 +89,16 @@ class SpaceSaving:
         """
         keys = checks.hashes(hashes).view(np.uint64)
         if weights is None:
-            kernels.offer_many(self._summary, keys)
+            kernels.offer_many(self.arrays, keys)
         else:
-            kernels.offer_weighted(self._summary, keys, checks.weights(weights, keys.size))
+            kernels.offer_weighted(self.arrays, keys, checks.weights(weights, keys.size))
 
     def bounds(self, h: int) -> tuple[int, int]:
         """Give (lower, upper): the true count of `h` lies between them."""
-        counter = kernels.look_up(self._summary, checks.one_hash(h))
+        counter = kernels.look_up(self.arrays, checks.one_hash(h))
         if counter < 0:
             return 0, self._least()
-        count, error = self._summary.counts[counter], self._summary.errors[counter]
+        count, error = self.arrays.counts[counter], self.arrays.errors[counter]
         return int(count - error), int(count) + self._blur
 
     def top(self, k: int) -> list[HeavyHitter]:
@@ -123,12 +123,12 @@ class SpaceSaving:
         [(7, 3, 3)]
         """
         threshold = checks.share("threshold", threshold)
-        counts = self._summary.counts[: len(self)]
+        counts = self.arrays.counts[: len(self)]
         return self._listed(np.flatnonzero(counts + self._blur >= hot_from(threshold, self.total)))
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Give the upper bounds of all counters, largest first."""
-        return np.sort(self._summary.counts[: len(self)])[::-1]
+        return np.sort(self.arrays.counts[: len(self)])[::-1]
 
     def merge(self, other: "SpaceSaving") -> "SpaceSaving":
         """Give the summary of both streams joined; all guarantees hold for it, and neither operand changes.
@@ -176,24 +176,24 @@ class SpaceSaving:
         If it has fewer counters, the largest counts are kept.
         """
         used = len(self)
-        counts = self._summary.counts[:used] // shares
-        lower = (self._summary.counts[:used] - self._summary.errors[:used]) // shares
-        keys = self._summary.keys[:used]
+        counts = self.arrays.counts[:used] // shares
+        lower = (self.arrays.counts[:used] - self.arrays.errors[:used]) // shares
+        keys = self.arrays.keys[:used]
         left = np.flatnonzero(counts > 0)
         if left.size > into.capacity:
             left = np.sort(left[np.lexsort((keys[left], -counts[left]))[: into.capacity]])
         total, messages = -(-self.total // shares), -(-self._messages // shares)
         into._refill(keys[left], counts[left], (counts - lower)[left], total, messages)
-        into._summary.scalars[kernels.SHIFT] = self._summary.scalars[kernels.SHIFT]
+        into.arrays.scalars[kernels.SHIFT] = self.arrays.scalars[kernels.SHIFT]
 
     def counters(self) -> dict[str, npt.NDArray[np.int64]]:
         """Give all that `of_counters` needs to make a summary that says the same."""
         used = len(self)
         return {
-            "keys": self._summary.keys[:used].view(np.int64),
-            "counts": self._summary.counts[:used],
-            "errors": self._summary.errors[:used],
-            "totals": np.array([self.total, self._messages, self._summary.scalars[kernels.SHIFT]]),
+            "keys": self.arrays.keys[:used].view(np.int64),
+            "counts": self.arrays.counts[:used],
+            "errors": self.arrays.errors[:used],
+            "totals": np.array([self.total, self._messages, self.arrays.scalars[kernels.SHIFT]]),
         }
 
     @classmethod
@@ -206,7 +206,7 @@ class SpaceSaving:
         True
         """
         made = cls(capacity)
-        total, messages, made._summary.scalars[kernels.SHIFT] = (int(one) for one in totals)
+        total, messages, made.arrays.scalars[kernels.SHIFT] = (int(one) for one in totals)
         hashes = checks.hashes(np.array(keys, np.int64)).view(np.uint64)
         made._refill(hashes, np.array(counts, np.int64), np.array(errors, np.int64), total, messages)
         return made
@@ -214,7 +214,7 @@ class SpaceSaving:
     def mark(self) -> Mark:
         """Remember this moment, to tell later what came before it and what after."""
         counts = np.zeros(self.capacity, np.int64)
-        counts[: len(self)] = self._summary.counts[: len(self)]
+        counts[: len(self)] = self.arrays.counts[: len(self)]
         return Mark(counts, self.total)
 
     def since(self, mark: Mark) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -228,7 +228,7 @@ class SpaceSaving:
         [[5], [2]]
         """
         used = len(self)
-        counts, errors, before = self._summary.counts[:used], self._summary.errors[:used], mark.counts[:used]
+        counts, errors, before = self.arrays.counts[:used], self.arrays.errors[:used], mark.counts[:used]
         # A counter that went to another key has the count that it took over as error, which is no less than it was
         # then; and a key without a counter had the least count then at most.
         past = np.where(errors < before, before, mark.counts.min())
@@ -250,11 +250,11 @@ class SpaceSaving:
         """
         used = len(self)
         past, recent = self.since(mark)
-        counts = self._summary.counts[:used] - past + (past >> halvings)
-        lower = self._summary.counts[:used] - self._summary.errors[:used]
+        counts = self.arrays.counts[:used] - past + (past >> halvings)
+        lower = self.arrays.counts[:used] - self.arrays.errors[:used]
         lower = recent + ((lower - recent) >> halvings)
         left = counts > 0
-        keys = self._summary.keys[:used][left]
+        keys = self.arrays.keys[:used][left]
         total = (mark.total >> halvings) + self.total - mark.total
         self._refill(keys, counts[left], (counts - lower)[left], total, max(1, round(total / self.unit)))
 
@@ -266,30 +266,30 @@ class SpaceSaving:
         total: int,
         messages: int,
     ) -> None:
-        kernels.refill(self._summary, keys, counts, errors)
-        self._summary.scalars[kernels.TOTAL] = total
-        self._summary.scalars[kernels.MESSAGES] = messages
+        kernels.refill(self.arrays, keys, counts, errors)
+        self.arrays.scalars[kernels.TOTAL] = total
+        self.arrays.scalars[kernels.MESSAGES] = messages
 
     def _least(self) -> int:
         """Give what a key without a counter may have at most: nothing while counters are free."""
-        return int(self._summary.counts.min()) + self._blur if len(self) == self.capacity else 0
+        return int(self.arrays.counts.min()) + self._blur if len(self) == self.capacity else 0
 
     @property
     def _blur(self) -> int:
         """By how much a counter that was given away may have been above the least: 0 unless messages have weights."""
-        return (1 << int(self._summary.scalars[kernels.SHIFT])) - 1
+        return (1 << int(self.arrays.scalars[kernels.SHIFT])) - 1
 
     def _by_key(self) -> dict[int, tuple[int, int]]:
         return {
             int(key): (int(count - error), int(count) + self._blur)
             for key, count, error in zip(
-                self._summary.keys[: len(self)], self._summary.counts, self._summary.errors, strict=False
+                self.arrays.keys[: len(self)], self.arrays.counts, self.arrays.errors, strict=False
             )
         }
 
     def _listed(self, counters: npt.NDArray[np.intp]) -> list[HeavyHitter]:
-        hashes = self._summary.keys[counters].view(np.int64)
-        counts = self._summary.counts[counters]
-        lower, upper = counts - self._summary.errors[counters], counts + self._blur
+        hashes = self.arrays.keys[counters].view(np.int64)
+        counts = self.arrays.counts[counters]
+        lower, upper = counts - self.arrays.errors[counters], counts + self._blur
         order = np.lexsort((hashes, -upper))
         return list(zip(hashes[order].tolist(), lower[order].tolist(), upper[order].tolist(), strict=True))

@@ -43,7 +43,7 @@ def halvings(hitters: SpaceSaving, mark: Mark) -> int:
     now = hitters.total - mark.total
     if mark.total == 0 or now == 0:
         return 0
-    change = kernels.unforetold(hitters._summary, mark.counts, now / mark.total, _SURE, _AT_LEAST, hitters.unit) / now
+    change = kernels.unforetold(hitters.arrays, mark.counts, now / mark.total, _SURE, _AT_LEAST, hitters.unit) / now
     if change == 0:
         return 0
     # 1000 messages, at most 50: 1000 500 250 125 62 31, five halvings

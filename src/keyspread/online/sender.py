@@ -204,7 +204,7 @@ class Sender:
         """
         state = self._state
         balance = state.balance
-        counters = () if state.heavy_hitters is None else state.heavy_hitters._summary
+        counters = () if state.heavy_hitters is None else state.heavy_hitters.arrays
         copies: list[npt.NDArray[Any]] = [balance.levels, balance.digests, balance.scalars, *state.fleet]
         copies += state.candidates if self._scheme.tracks_head else ()
         return {

@@ -36,7 +36,7 @@ def write(sender: "Sender") -> bytes:
     state = sender._state
     arrays: dict[str, npt.NDArray[Any]] = {"loads": state.balance.loads, "shares": sender._shares}
     if state.heavy_hitters is not None:
-        counters = state.heavy_hitters._summary
+        counters = state.heavy_hitters.arrays
         used = len(state.heavy_hitters)
         arrays |= {
             "keys": counters.keys[:used],
@@ -92,7 +92,7 @@ def read(data: bytes) -> "Sender":
     state.balance.loads[:] = arrays["loads"]
     regroup(state.balance)
     if state.heavy_hitters is not None:
-        counters = state.heavy_hitters._summary
+        counters = state.heavy_hitters.arrays
         kernels.refill(counters, arrays["keys"], arrays["counts"], arrays["errors"])
         counters.scalars[:] = arrays["scalars"]
         if "ring" in arrays:

@@ -51,7 +51,7 @@ class Fish(Peer):
             self._top = route_by_recent_heat(
                 keys[done:stop],
                 out[done:stop],
-                self._hitters._summary,
+                self._hitters.arrays,
                 self._widest,
                 self._owner,
                 self.keys,
@@ -68,7 +68,7 @@ class Fish(Peer):
     def _end_epoch(self) -> None:
         """Let all counts decay; the widths of keys that are still counted go with them."""
         self._left = self._epoch
-        summary, used = self._hitters._summary, len(self._hitters)
+        summary, used = self._hitters.arrays, len(self._hitters)
         counts = (summary.counts[:used] * self._decay).astype(np.int64)
         left = counts > 0
         keys, widths = summary.keys[:used][left], self._widest[:used][left]

@@ -72,11 +72,12 @@ class Plan:
         keys = checks.hashes(hashes)
         start = checks.whole_number("start", start, minimum=0, maximum=2**62)
         out = np.empty(keys.size, np.int32)
-        planned_routing.deal_out(keys, out, start, self._deal)
+        planned_routing.deal_out(keys, out, start, self.table)
         return out
 
     @cached_property
-    def _deal(self) -> planned_routing.Deal:
+    def table(self) -> planned_routing.Deal:
+        """The plan as arrays, for the kernel and for Spark SQL."""
         keys = np.array([key.hash for key in self.head], np.int64)
         owners = self.buckets.astype(np.int64)
         buckets, chain = owners.copy(), np.full(keys.size, -1, np.int64)

@@ -18,13 +18,13 @@ class HeadAndTail(Scheme):
         """Route by Algorithm 1."""
         assert state.heavy_hitters is not None
         # `out` first holds what the heavy hitters say of each message (-1: cold), then its worker.
-        observe(state.heavy_hitters._summary, keys, out, state.settings.threshold, state.margin)
+        observe(state.heavy_hitters.arrays, keys, out, state.settings.threshold, state.margin)
         self.route_marked(state, keys, out)
 
     def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Do the same for messages of these weights, or workers of different capacity."""
         assert state.heavy_hitters is not None
-        summary, threshold = state.heavy_hitters._summary, state.settings.threshold
+        summary, threshold = state.heavy_hitters.arrays, state.settings.threshold
         observe_weighted(summary, keys, weights, out, threshold, state.margin)
         self.route_marked_uneven(state, keys, weights, out)
 

@@ -74,7 +74,7 @@ class PerKey(HeadAndTail):
     def faded(self, state: State) -> None:
         """Find the lists again."""
         assert state.heavy_hitters is not None
-        find_owners(state.candidates, state.heavy_hitters._summary)
+        find_owners(state.candidates, state.heavy_hitters.arrays)
 
     def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
         """Route a hot key to the least loaded of its list."""
@@ -107,7 +107,7 @@ def take_lists(state: State, lists: dict[str, npt.NDArray[Any]]) -> None:
 def _hottest_first(state: State) -> tuple[Counters, Keys, Counters]:
     """Give all keys that are hot for sure: their counters, themselves and their counts."""
     assert state.heavy_hitters is not None
-    summary, used = state.heavy_hitters._summary, len(state.heavy_hitters)
+    summary, used = state.heavy_hitters.arrays, len(state.heavy_hitters)
     least = state.settings.threshold * state.heavy_hitters.total + state.margin * state.unit
     hot = np.flatnonzero(summary.counts[:used] >= least)
     hot = hot[np.lexsort((summary.keys[hot], -summary.counts[hot]))]

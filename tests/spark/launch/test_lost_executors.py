@@ -76,7 +76,7 @@ def scenarios(tmp_path_factory):
     """Every job of lose_executors.py, undisturbed and with an executor killed in its midst: what it told of each."""
     folder = tmp_path_factory.mktemp("scenarios")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
-    environment["PYTHONPATH"] = str(HERE.parents[1])  # frames.py
+    environment["PYTHONPATH"] = os.pathsep.join([str(HERE.parents[1]), environment.get("PYTHONPATH", "")])  # frames.py
     with Cluster(workers=2, memory="600m", patience=180) as cluster:
         settings = {
             **cluster.settings,

@@ -23,7 +23,7 @@ def with_planned_worker(df: DataFrame, key: Key, plan: Plan, worker: str) -> Dat
     """
     if not plan.head:
         return df.withColumn(worker, owner(key_hash(df, key_columns(df, key)), plan))
-    deal = plan._deal
+    deal = plan.table
     step = {name: free_name(df, name) for name in ("hash", "bucket", "entry", "hot", "turn", "piece")}
     done = {name: F.col(column) for name, column in step.items()}
     out = df.withColumn(step["hash"], key_hash(df, key_columns(df, key)))
