@@ -14,6 +14,7 @@ PUBLIC = [
     "SCHEMES",
     "Plan",
     "Sender",
+    "Settings",
     "SpaceSaving",
     "expected_workers",
     "find_choices",
@@ -119,10 +120,11 @@ def test_the_signatures_are_these():
         "seed": 0,
         "threshold": None,
         "tolerance": 1e-4,
-        "capacity": None,
+        "counters": None,
         "choices": None,
         "half_life": None,
         "capacities": None,
+        "capacity": None,
     }
     assert defaults(ks.plan) == {
         "previous": None,

@@ -11,6 +11,7 @@ from keyspread.hashing import hash_keys
 from keyspread.heavy_hitters import SpaceSaving
 from keyspread.memory_model import replica_model
 from keyspread.online.sender import Sender
+from keyspread.online.settings import Settings
 from keyspread.operators import Operator
 from keyspread.planned.plan import HotKey, Plan
 from keyspread.planned.planner import plan
@@ -26,6 +27,7 @@ __all__ = [
     "Operator",
     "Plan",
     "Sender",
+    "Settings",
     "Simulation",
     "SnapshotError",
     "SpaceSaving",

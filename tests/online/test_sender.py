@@ -17,7 +17,7 @@ def senders(scheme, workers, counts, **options):
     """The sender and its oracle, told the same."""
     if scheme == "greedy":
         options.setdefault("choices", 3)
-    told = {name: value for name, value in options.items() if name != "capacity"}
+    told = {name: value for name, value in options.items() if name != "counters"}
     return Sender(scheme, workers, **options), naive.Sender(scheme, workers, counts, **told)
 
 
@@ -43,8 +43,8 @@ def test_equal_to_the_rules_with_exact_counts(scheme, workers):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_equal_to_the_rules_with_more_keys_than_counters(scheme, workers):
     """The oracle takes its counts from a SpaceSaving that is offered one message at a time."""
-    capacity = 6 * workers
-    sender, oracle = senders(scheme, workers, SpaceSaving(capacity), capacity=capacity, source=1, seed=2)
+    counters = 6 * workers
+    sender, oracle = senders(scheme, workers, SpaceSaving(counters), counters=counters, source=1, seed=2)
     many = 1000 if scheme == "per-key" and workers >= 300 else 3000
     check_equal(sender, oracle, zipf(1.0, 50 * workers, many, seed=workers))
 
@@ -52,9 +52,9 @@ def test_equal_to_the_rules_with_more_keys_than_counters(scheme, workers):
 @pytest.mark.parametrize("workers", [1, 3, 50, 300])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_equal_to_the_rules_with_fading(scheme, workers):
-    capacity = 10 * workers
+    counters = 10 * workers
     half_life = 137 if workers < 50 else 700
-    sender, oracle = senders(scheme, workers, SpaceSaving(capacity), half_life=half_life, seed=5)
+    sender, oracle = senders(scheme, workers, SpaceSaving(counters), half_life=half_life, seed=5)
     many = 1500 if workers >= 300 else 3000
     hot_changes = zipf(1.4, 40 * workers, many, seed=workers) + np.arange(many) // 600
     check_equal(sender, oracle, hot_changes)
@@ -65,10 +65,10 @@ def test_equal_to_the_rules_with_fading(scheme, workers):
 @pytest.mark.parametrize("exact", [True, False])
 def test_equal_to_the_rules_with_fading_by_change(scheme, workers, exact):
     """The hot keys change twice, and then an epoch (512 messages) ends with much that is new."""
-    capacity = 10 * workers
-    counts = naive.ExactCounts() if exact else SpaceSaving(capacity)
-    sender, oracle = senders(scheme, workers, counts, half_life="auto", seed=6, capacity=capacity)
-    keys = (capacity if exact else 40 * workers) - 4
+    counters = 10 * workers
+    counts = naive.ExactCounts() if exact else SpaceSaving(counters)
+    sender, oracle = senders(scheme, workers, counts, half_life="auto", seed=6, counters=counters)
+    keys = (counters if exact else 40 * workers) - 4
     hot_changes = zipf(1.5, max(1, keys), 7000, seed=workers) % max(1, keys) + np.arange(7000) // 2500
     check_equal(sender, oracle, hot_changes)
     if workers > 3 and sender.heavy_hitters is not None:
@@ -77,7 +77,7 @@ def test_equal_to_the_rules_with_fading_by_change(scheme, workers, exact):
 
 @pytest.mark.parametrize("choices", [1, 2, 5, 40, 299, 300, 5000])
 def test_equal_to_the_rules_for_any_given_number_of_choices(choices):
-    sender, oracle = senders("greedy", 300, naive.ExactCounts(), choices=choices, threshold=0.01, capacity=1000)
+    sender, oracle = senders("greedy", 300, naive.ExactCounts(), choices=choices, threshold=0.01, counters=1000)
     check_equal(sender, oracle, zipf(1.5, 1000, 3000, seed=choices))
 
 
@@ -109,7 +109,7 @@ def seen_choices(stream, workers):
 def test_equal_to_the_rules_when_loads_leave_the_window_of_levels(scheme, workers, half_life, monkeypatch):
     """Sixteen levels instead of thousands: what else takes a long stream happens in a short one."""
     monkeypatch.setattr("keyspread.kernels.balance._TABLE_WORDS", 1)
-    options = {"seed": 4, "half_life": half_life, "choices": 8, "capacity": 10 * workers}
+    options = {"seed": 4, "half_life": half_life, "choices": 8, "counters": 10 * workers}
     sender, oracle = senders(scheme, workers, SpaceSaving(10 * workers), **options)
     check_equal(sender, oracle, zipf(1.6, 3000, 3000, seed=workers))
 
@@ -117,7 +117,7 @@ def test_equal_to_the_rules_when_loads_leave_the_window_of_levels(scheme, worker
 def test_equal_to_the_rules_when_more_keys_have_been_hot_than_there_are_rows_for_them():
     """A new hot key every 40 messages, 100 of them; there is room for 64."""
     stream = np.repeat(np.arange(100), 40) * 1_000_003
-    options = {"choices": 7, "threshold": 0.1, "capacity": 20, "half_life": 50}
+    options = {"choices": 7, "threshold": 0.1, "counters": 20, "half_life": 50}
     sender, oracle = senders("greedy", 50, SpaceSaving(20), **options)
     check_equal(sender, oracle, stream)
 
@@ -133,9 +133,9 @@ def test_equal_to_the_rules_when_more_keys_have_been_hot_than_there_are_rows_for
     st.floats(0, 0.1),
 )
 def test_equal_to_the_rules_for_any_stream(scheme, workers, stream, seed, source, half_life, tolerance):
-    capacity = 10 * workers
-    options = {"seed": seed, "source": source, "half_life": half_life, "tolerance": tolerance, "capacity": capacity}
-    sender, oracle = senders(scheme, workers, SpaceSaving(capacity), **options)
+    counters = 10 * workers
+    options = {"seed": seed, "source": source, "half_life": half_life, "tolerance": tolerance, "counters": counters}
+    sender, oracle = senders(scheme, workers, SpaceSaving(counters), **options)
     assert sender.route(np.array(stream, np.int64)).tolist() == oracle.route(stream)
 
 
@@ -232,7 +232,7 @@ def test_a_restored_sender_goes_on_with_weights_and_capacities():
 
 def test_defaults_are_a_fifth_of_a_worker_and_twice_the_counters_that_it_takes():
     settings = Sender("d-choices", 100).settings
-    assert (settings.threshold, settings.capacity, settings.tolerance) == (1 / 500, 1000, 1e-4)
+    assert (settings.threshold, settings.counters, settings.tolerance) == (1 / 500, 1000, 1e-4)
     assert (settings.source, settings.seed, settings.fixed_choices, settings.half_life) == (0, 0, None, None)
 
 

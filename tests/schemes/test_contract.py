@@ -190,15 +190,15 @@ def test_unsigned_and_strided_hashes_are_the_same_hashes(scheme):
 @any_scheme
 def test_memory_does_not_grow_with_the_number_of_keys(scheme):
     one = sender(scheme)
-    capacity = one.settings.capacity
+    counters = one.settings.counters
     sizes = []
     for begin in range(0, 500_000, 100_000):
         one.route(np.arange(begin, begin + 100_000))
         sizes.append(len(one.snapshot()))
-    assert max(sizes) <= 50 * capacity + 8 * 20 + 1000
+    assert max(sizes) <= 50 * counters + 8 * 20 + 1000
     assert max(sizes) <= 1.2 * sizes[0]
     if one.heavy_hitters is not None:
-        assert len(one.heavy_hitters) <= capacity
+        assert len(one.heavy_hitters) <= counters
 
 
 @any_scheme
@@ -262,7 +262,7 @@ def test_works_for_any_number_of_workers_without_options(scheme, workers):
 
 @any_scheme
 def test_options_that_a_scheme_does_not_use_are_accepted(scheme):
-    one = Sender(scheme, 10, threshold=0.05, tolerance=0.01, capacity=100, choices=3, half_life=50)
+    one = Sender(scheme, 10, threshold=0.05, tolerance=0.01, counters=100, choices=3, half_life=50)
     assert one.route(skewed(300)).size == 300
 
 

@@ -69,7 +69,7 @@ def test_the_default_is_planned(rows, static):
 
 @pytest.mark.connect
 def test_options_reach_the_sender(rows, static):
-    options = {"seed": 7, "threshold": 0.1, "capacity": 40, "tolerance": 0.01, "half_life": 300}
+    options = {"seed": 7, "threshold": 0.1, "counters": 40, "tolerance": 0.01, "half_life": 300}
     out = places(spread(rows, "key", WORKERS, "d-choices", **options))
     assert out == sent_online(hashes(rows, "key"), "d-choices", WORKERS, **options)
     assert out != sent_online(hashes(rows, "key"), "d-choices", WORKERS)
@@ -419,7 +419,7 @@ def test_greedy_without_choices(rows):
     refused(lambda: spread(rows, "key", 3, "greedy"), "'greedy' needs choices")
 
 
-@pytest.mark.parametrize("option", ["threshold", "seed", "tolerance", "capacity", "half_life"])
+@pytest.mark.parametrize("option", ["threshold", "seed", "tolerance", "counters", "half_life"])
 def test_wrong_values_fail_before_anything_runs(rows, option):
     refused(lambda: spread(rows, "key", 3, "d-choices", **{option: "much"}), option)
 

@@ -17,7 +17,7 @@ import keyspread
 from keyspread.errors import InputError
 from keyspread.evaluation.run import SCHEMA, Run
 
-TABLE_FORMAT = "1"
+TABLE_FORMAT = "2"
 """Counts up when the columns, or what they mean, change."""
 
 _FORMAT, _VERSION, _RUNS = b"keyspread.table_format", b"keyspread.version", b"keyspread.evaluation.run"

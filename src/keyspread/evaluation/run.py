@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from keyspread import checks
+from keyspread.deprecation import current_names
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.evaluation.simulate import Simulation, simulate
@@ -50,7 +51,7 @@ class Run:
     seed: int = 0
     windows: int = 50
     options: tuple[tuple[str, Any], ...] = field(default=())
-    """Of the senders: threshold, tolerance, capacity, choices, half_life."""
+    """Of the senders: threshold, tolerance, counters, choices, half_life."""
 
     @classmethod
     def of(cls, stream: StreamRecipe, scheme: str, workers: int, **settings: Any) -> "Run":
@@ -59,7 +60,7 @@ class Run:
             name: checks.whole_number(name, settings.pop(name, getattr(cls, name)), least, 2**63 - 1)
             for name, least in (("sources", 1), ("seed", 0), ("windows", 1))
         }
-        options = {name: value for name, value in settings.items() if value is not None}
+        options = {name: value for name, value in current_names(settings).items() if value is not None}
         workers = checks.whole_number("workers", workers)
         found = resolve(scheme)
         taken = found.accept(options)
@@ -117,7 +118,7 @@ _SETTING = {
     "sources": pa.int64(),
     "seed": pa.int64(),
     "tolerance": pa.float64(),
-    "capacity": pa.int64(),
+    "counters": pa.int64(),
     "fixed_choices": pa.int64(),
     "half_life": pa.string(),  # a number of messages, or auto
 }

@@ -200,7 +200,7 @@ class Table3(Figure):
         sources = _default(Run, "sources")
         taken = [n for n in WORKERS if all(_takes(n, times / n) for times in THRESHOLDS.values())]
         fifth = {round(default_threshold(n) * n, 12) for n in WORKERS}
-        counters = {Settings.of(online_scheme("d-choices"), n).capacity / n for n in WORKERS}
+        counters = {Settings.of(online_scheme("d-choices"), n).counters / n for n in WORKERS}
         rows = [
             ("n", "workers", _listed(taken), _listed(WORKERS), taken == list(WORKERS)),
             ("s", "sources", str(sources), str(SOURCES), sources == SOURCES),

@@ -6,7 +6,8 @@ A reader of the paper finds Algorithm 1 in `route`. What a hot key may use is ea
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.routing import route_head_to_anyone, route_head_to_few, route_head_to_row
 from keyspread.kernels.summary import observe, observe_weighted
-from keyspread.schemes.scheme import Keys, Scheme, State, Weights, Workers
+from keyspread.schemes.scheme import Keys, Scheme, Weights, Workers
+from keyspread.schemes.state import State
 
 
 class HeadAndTail(Scheme):

@@ -3,7 +3,8 @@
 from keyspread.kernels import weighted_routing
 from keyspread.kernels.routing import route_by_key
 from keyspread.online.settings import Settings
-from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Workers
+from keyspread.schemes.scheme import Keys, Scheme, Shares, Workers
+from keyspread.schemes.state import State
 
 
 class KeyGrouping(Scheme):

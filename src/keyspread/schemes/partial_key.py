@@ -2,7 +2,8 @@
 
 from keyspread.kernels.routing import route_least_of_two
 from keyspread.online.settings import Settings
-from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Workers
+from keyspread.schemes.scheme import Keys, Scheme, Shares, Workers
+from keyspread.schemes.state import State
 
 
 class PartialKeyGrouping(Scheme):

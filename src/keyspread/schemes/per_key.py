@@ -5,6 +5,7 @@ becomes longer where the loads show that it is too short. `docs/how-it-works.md`
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,8 @@ from keyspread.kernels.candidate_lists import (
 )
 from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
-from keyspread.schemes.scheme import Keys, Shares, State, Workers
+from keyspread.schemes.scheme import Keys, Shares, Workers
+from keyspread.schemes.state import State
 
 Counters = npt.NDArray[np.int64]
 Sizes = npt.NDArray[np.float64]
@@ -72,10 +74,23 @@ class PerKey(HeadAndTail):
         allot(state.candidates, counters, keys, sizes, needed, state.identity, state.balance.loads, state.fleet)
         state.choices = math.ceil(sizes.max(initial=min(2, workers)))
 
-    def faded(self, state: State) -> None:
-        """Find the lists again."""
+    def find_counters(self, state: State) -> None:
+        """Find the list of every counter again."""
         assert state.heavy_hitters is not None
         find_owners(state.candidates, state.heavy_hitters.arrays)
+
+    def saved_lists(self, state: State) -> dict[str, npt.NDArray[Any]]:
+        """Return the owners and lengths of the lists: they depend on the past, so they cannot be computed again."""
+        counters = np.flatnonzero(state.candidates.row_of >= 0)
+        keys = state.candidates.owner[state.candidates.row_of[counters]]
+        sizes, least = np.zeros(counters.size), np.zeros(counters.size)
+        measure(state.candidates, counters, keys, state.balance.loads, state.fleet, sizes, least)
+        return {"listed": counters, "list_keys": keys, "list_sizes": sizes}
+
+    def restore_lists(self, state: State, lists: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write the lists that `saved_lists` returned."""
+        counters, keys, sizes = lists["listed"], lists["list_keys"], lists["list_sizes"]
+        allot(state.candidates, counters, keys, sizes, 0.0, state.identity, state.balance.loads, state.fleet)
 
     def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
         """Route a hot key to the least loaded of its list."""
@@ -88,21 +103,6 @@ class PerKey(HeadAndTail):
             regroup(balance)
             state.levels_are_current = True
         route_head_to_own_row(keys, out, messages, identity, balance, state.candidates)
-
-
-def lists_of(state: State) -> dict[str, npt.NDArray[Any]]:
-    """Give what is needed to write the lists again: they cannot be computed, for they depend on the past."""
-    counters = np.flatnonzero(state.candidates.row_of >= 0)
-    keys = state.candidates.owner[state.candidates.row_of[counters]]
-    sizes, least = np.zeros(counters.size), np.zeros(counters.size)
-    measure(state.candidates, counters, keys, state.balance.loads, state.fleet, sizes, least)
-    return {"listed": counters, "list_keys": keys, "list_sizes": sizes}
-
-
-def take_lists(state: State, lists: dict[str, npt.NDArray[Any]]) -> None:
-    """Write the lists that `lists_of` gave."""
-    counters, keys, sizes = lists["listed"], lists["list_keys"], lists["list_sizes"]
-    allot(state.candidates, counters, keys, sizes, 0.0, state.identity, state.balance.loads, state.fleet)
 
 
 def _hottest_first(state: State) -> tuple[Counters, Keys, Counters]:

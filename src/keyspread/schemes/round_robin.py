@@ -4,7 +4,8 @@ from keyspread.kernels import weighted_routing
 from keyspread.kernels.routing import route_head_in_turn
 from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
-from keyspread.schemes.scheme import Keys, Shares, State, Workers
+from keyspread.schemes.scheme import Keys, Shares, Workers
+from keyspread.schemes.state import State
 
 
 class RoundRobin(HeadAndTail):

@@ -3,7 +3,8 @@
 import numpy as np
 
 from keyspread.online.settings import Settings
-from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Weights, Workers
+from keyspread.schemes.scheme import Keys, Scheme, Shares, Weights, Workers
+from keyspread.schemes.state import State
 
 
 class ShuffleGrouping(Scheme):

@@ -171,7 +171,7 @@ def run(
     # Whatever can be refused without Spark is refused before it starts.
     law = _given(skew=skew, keys=keys, messages=messages, scale=scale, every=every)
     refuse_foreign(source, law | _given(format=format, key=key[0] if key else None))
-    options = _given(threshold=threshold, tolerance=tolerance, capacity=capacity, choices=choices)
+    options = _given(threshold=threshold, tolerance=tolerance, counters=capacity, choices=choices)
     options |= _given(half_life=half_life)
     aggregates = _aggregates(aggregate or ())
     if streaming or live:

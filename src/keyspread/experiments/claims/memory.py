@@ -40,7 +40,7 @@ class ClaimMemory(Figure):
                 sender = Sender("w-choices", n)
                 sender.route(stream)
                 weight = sender.memory()
-                rows.append({"workers": n, "keys": keys, "counters": sender.settings.capacity, **weight})
+                rows.append({"workers": n, "keys": keys, "counters": sender.settings.counters, **weight})
         return pd.DataFrame(rows)
 
     def plot(self, table: pd.DataFrame) -> "Picture":
