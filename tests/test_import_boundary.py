@@ -73,6 +73,33 @@ def test_a_public_member_is_there_and_documented(owner, name):
     assert inspect.getdoc(inspect.getattr_static(owner, name))
 
 
+def test_dir_shows_the_public_names_only():
+    """Whatever has been imported: internal modules and helpers do not show up."""
+    import keyspread.evaluation.compare  # noqa: F401
+
+    assert dir(ks) == sorted([*ks.__all__, "__version__"])
+
+
+def test_dir_of_the_spark_package_shows_the_public_names_only():
+    spark = pytest.importorskip("keyspread.spark")
+    assert dir(spark) == sorted(spark.__all__)
+    assert all(hasattr(spark, name) for name in spark.__all__)
+
+
+def test_every_setting_is_documented():
+    import ast
+    import textwrap
+    from itertools import pairwise
+
+    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(ks.Settings))).body
+    documented = [
+        statement.target.id
+        for statement, behind in pairwise(declaration.body)
+        if isinstance(statement, ast.AnnAssign) and isinstance(behind, ast.Expr)
+    ]
+    assert documented == list(ks.Settings.__dataclass_fields__)
+
+
 def test_all_is_what_there_is():
     assert sorted(ks.__all__, key=lambda name: (name.upper() != name, name.lower() == name, name)) == list(ks.__all__)
     assert all(hasattr(ks, name) for name in ks.__all__)

@@ -1,7 +1,7 @@
 """Keyed data streams that stay balanced when a few keys are hot.
 
-The way of a message: hash_keys -> Sender (heavy hitters -> head or tail -> choices -> least loaded) -> worker.
-Importing keyspread imports no engine: `keyspread.spark` carries the rows.
+The path of a message: hash_keys -> Sender (heavy hitters -> head or tail -> choices -> least loaded) -> worker.
+Importing keyspread imports no engine. `keyspread.spark` moves rows on Spark.
 """
 
 from keyspread.choices import expected_workers, find_choices
@@ -38,3 +38,8 @@ __all__ = [
     "replica_model",
     "simulate",
 ]
+
+
+def __dir__() -> list[str]:
+    """List the public names only."""
+    return [*__all__, "__version__"]

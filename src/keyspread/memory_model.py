@@ -17,8 +17,12 @@ def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: A
     """Return an upper bound of the replicas, distinct (worker, key) pairs, of keys with these counts.
 
     `counts` are messages per key and may be fractional. The options are those of the scheme; threshold, tolerance and
-    choices matter here. For `planned` the bound holds for one batch: each step of the packing either finishes a key or
-    fills a worker.
+    choices matter here.
+
+    For key, partial-key and shuffle the bound holds for any stream. For `planned` it holds for one batch: each step of
+    the packing either finishes a key or fills a worker. The other schemes learn the head as the stream goes on. For
+    them the bound holds if messages come in random order; a key that is hot for a while, and cold over the whole
+    stream, makes more replicas than the model counts.
 
     >>> replica_model([1000, 10, 1], workers=50, scheme="partial-key")
     5.0

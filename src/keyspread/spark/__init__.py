@@ -33,3 +33,8 @@ __all__ = [
     "spread",
     "stream_settings",
 ]
+
+
+def __dir__() -> list[str]:
+    """List the public names only."""
+    return [*__all__]
