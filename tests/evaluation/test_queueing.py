@@ -52,7 +52,7 @@ def test_waiting_is_what_can_be_counted(messages, work):
 def test_the_busiest_worker_saturates_first():
     assert saturation(np.array([10, 10, 10, 10]), work=0.001) == pytest.approx(4000)
     assert saturation(np.array([40, 0, 0, 0]), work=0.001) == pytest.approx(1000)
-    with pytest.raises(InputError, match="loads must have a message at least"):
+    with pytest.raises(InputError, match="loads must have at least one message"):
         saturation(np.array([0, 0]), work=0.001)
 
 

@@ -54,7 +54,7 @@ def test_a_table_of_another_version_is_refused(results, monkeypatch):
     monkeypatch.setattr(keyspread, "__version__", "0.0.7")
     results.add(RUNS[0].result())
     monkeypatch.undo()
-    with pytest.raises(InputError, match=r"comes from keyspread 0\.0\.7 \(table format 1\), this is .*another folder"):
+    with pytest.raises(InputError, match=r"comes from keyspread 0\.0\.7 \(table format 2\), this is .*another folder"):
         results.missing(RUNS)
 
 

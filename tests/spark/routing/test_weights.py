@@ -143,7 +143,7 @@ def test_a_stream_looks_ahead_by_weight(rows, spark, tmp_path):
         ({"weight": 7}, "weight must be the name of a column, or a column, got 7"),
         ({"weight": "size / 2"}, "weight has type double, a weight is a whole number: give bytes"),
         ({"weight": "-size"}, "a weight must not be negative, got -20000; leave such rows out, or give them 0"),
-        ({"capacities": [1, 2]}, "capacities must be one number a worker, got 2 for 6 workers"),
+        ({"capacities": [1, 2]}, "capacities must be one number per worker, got 2 for 6 workers"),
         ({"most_moved": "x"}, "most_moved must be a number, got 'x'"),
     ],
 )
@@ -157,5 +157,5 @@ def test_wrong_weights(rows, options, message):
 
 @pytest.mark.parametrize("scheme", ["look-ahead", "per-key"])
 def test_wrong_capacities_of_schemes_in_python(rows, scheme):
-    with pytest.raises(InputError, match="capacities must be one number a worker, got 2 for 6 workers"):
+    with pytest.raises(InputError, match="capacities must be one number per worker, got 2 for 6 workers"):
         spread(rows, "key", WORKERS, scheme, capacities=[1, 2])
