@@ -1,4 +1,4 @@
-"""Whatever is wrong with the input: one line that names the parameter, the value and the remedy, and nothing done."""
+"""Wrong input is refused with one line that names the parameter, the value and the remedy, and changes nothing."""
 
 import math
 import re
@@ -12,7 +12,7 @@ HASHES = np.arange(20)
 
 
 def refused(call, *arguments, **options):
-    """The message of the refusal: an InputError, which is a KeyspreadError and a ValueError, in one line."""
+    """Return the message of the error: an InputError, which is a KeyspreadError and a ValueError, in one line."""
     with pytest.raises(ks.InputError) as caught:
         call(*arguments, **options)
     assert isinstance(caught.value, ks.KeyspreadError)
@@ -320,8 +320,8 @@ def test_parameters_of_a_simulation(options, message, scheme):
 
 
 @pytest.mark.parametrize("scheme", ["w-choices", "planned"])
-def test_an_option_that_nobody_knows_is_not_swallowed(scheme):
-    """A typing error must not run with the default instead."""
+def test_an_unknown_option_is_not_ignored(scheme):
+    """A misspelt option must not run with the default instead."""
     with pytest.raises((ks.InputError, TypeError), match="treshold"):
         ks.simulate(HASHES, scheme, 10, treshold=0.1)
 

@@ -1,4 +1,4 @@
-"""Importing keyspread brings the core and nothing else: an executor without engine, plots or command line can."""
+"""Importing keyspread imports the core only, so it works without an engine, plots or a command line."""
 
 import inspect
 import json
@@ -43,7 +43,7 @@ def test_importing_the_core_imports_no_engine_no_plots_and_no_command_line():
 
 
 def test_using_the_core_imports_none_either():
-    """But for pandas: pyarrow itself looks for it when it makes an array."""
+    """Except pandas: pyarrow itself imports it, if it is there, when it makes an array."""
     code = """
 import keyspread as ks
 hashes = ks.hash_keys(["a", "b", None, "a"])
@@ -74,7 +74,7 @@ def test_a_public_member_is_there_and_documented(owner, name):
 
 
 def test_dir_shows_the_public_names_only():
-    """Whatever has been imported: internal modules and helpers do not show up."""
+    """Internal modules and helpers do not show up, whatever has been imported."""
     import keyspread.evaluation.compare  # noqa: F401
 
     assert dir(ks) == sorted([*ks.__all__, "__version__"])
@@ -120,7 +120,7 @@ def test_the_fields_of_results_are_there():
 
 
 def test_plan_and_simulate_are_functions():
-    """And stay so whatever is imported: no module has their name."""
+    """They stay functions whatever is imported: no module has their name."""
     import keyspread.evaluation.simulate  # noqa: F401
 
     assert inspect.isfunction(ks.plan)

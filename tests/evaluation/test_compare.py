@@ -1,4 +1,4 @@
-"""All schemes side by side: the numbers of `simulate`, who is beaten by whom, and a sentence that fits them."""
+"""All schemes side by side: the numbers are those of `simulate`, and the advice follows from them."""
 
 import json
 

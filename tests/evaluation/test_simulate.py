@@ -1,4 +1,4 @@
-"""The simulator: senders dealt to in turn, and every number of the result counted by hand."""
+"""The simulator: messages are routed by the senders in turn, and every number equals a naive count."""
 
 import ast
 import dataclasses
@@ -42,7 +42,7 @@ FIELDS = {
 
 
 def check_every_number(result, stream, windows):
-    """From the assignment alone."""
+    """Compare every number of the result with a naive count of its assignment."""
     keys, routed, workers = stream.tolist(), result.assignment.tolist(), result.workers
     ends = [math.floor((w + 1) * len(keys) / min(windows, len(keys))) for w in range(min(windows, len(keys)))]
     begins = [0, *ends[:-1]] if ends else []
@@ -68,7 +68,7 @@ def check_every_number(result, stream, windows):
 
 
 def sender_error(result):
-    """The largest error of a sender's view of a worker's share, from the assignment alone."""
+    """Return the largest error of a sender's estimate of a worker's share, from the assignment alone."""
     if result.scheme == "planned":
         return 0
     routed, workers = result.assignment.tolist(), result.workers
@@ -117,7 +117,7 @@ def test_message_i_goes_through_sender_i_mod_s(scheme):
     assert result.choices == tuple(sender.choices for sender in senders)
 
 
-def test_dealing_does_not_depend_on_the_step_in_which_it_is_done(monkeypatch):
+def test_routing_does_not_depend_on_the_size_of_a_chunk(monkeypatch):
     stream = zipf(1.3, 500, 4001)
     at_once = simulate(stream, "dc", 10, sources=3, assignment=True).assignment
     monkeypatch.setattr("keyspread.evaluation.simulate._CHUNK", 100)
@@ -175,13 +175,13 @@ def test_every_field_of_a_simulation_is_documented():
 
 
 @pytest.mark.parametrize("scheme", ["w-choices", "planned"])
-def test_progress_is_told_how_many_messages_are_routed(scheme, monkeypatch):
+def test_progress_is_called_with_the_number_of_messages_routed(scheme, monkeypatch):
     monkeypatch.setattr("keyspread.evaluation.simulate._CHUNK", 100)
-    told = []
-    simulate(np.arange(1050), scheme, 4, sources=2, windows=10, progress=told.append)
-    assert len(told) > 5
-    assert told == sorted(told)
-    assert 0 < told[0] < told[-1] == 1050
+    calls = []
+    simulate(np.arange(1050), scheme, 4, sources=2, windows=10, progress=calls.append)
+    assert len(calls) > 5
+    assert calls == sorted(calls)
+    assert 0 < calls[0] < calls[-1] == 1050
 
 
 def test_the_same_seed_gives_the_same_result_and_another_another():
@@ -200,7 +200,7 @@ def test_more_sources_than_messages():
     assert len(result.choices) == 10
 
 
-# What the schemes are for, at modest sizes: the full sizes are measured by benchmarks/.
+# The purpose of the schemes, at modest sizes; benchmarks/ measures the full sizes.
 
 
 @pytest.mark.parametrize("workers", [50, 100])
@@ -242,7 +242,7 @@ def test_the_model_bounds_the_replicas_of_any_stream_where_no_head_is_learnt(
 
 
 def test_a_key_that_is_hot_for_a_while_has_more_replicas_than_the_model_counts():
-    """As the model says of itself: every key has 1/500 of the stream, but all messages of its time."""
+    """The docstring of the model says so. Every key has 1/500 of the stream, but all messages while it lasts."""
     stream = np.repeat(np.arange(500), 200)
     assert simulate(stream, "w-choices", 50, half_life=200).replicas > 2 * replica_model([200] * 500, 50, "w-choices")
 

@@ -1,4 +1,4 @@
-"""Snapshots: what was written is read; everything else is refused in one line."""
+"""Snapshots: what was written can be read; everything else is refused in one line."""
 
 import dataclasses
 import pickle

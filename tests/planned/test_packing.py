@@ -110,7 +110,7 @@ def test_tolerance_keeps_buckets_at_home():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weights": [1.5]}, "weights must be a one-dimensional array of whole numbers, got float64; give bytes, or"),
+        ({"weights": [1.5]}, "weights must be a one-dimensional array of whole numbers, got float64; pass bytes, or"),
         ({"weights": [1, 2]}, "there must be one weight per message, got 2 for 1"),
         ({"weights": [-1]}, "a weight must be between 0 and 4294967296, got -1"),
         ({"capacities": [1, 2]}, "capacities must be one number per worker, got 2 for 3 workers"),
