@@ -20,9 +20,10 @@ def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: A
     choices matter here.
 
     For key, partial-key and shuffle the bound holds for any stream. For `planned` it holds for one batch: each step of
-    the packing either finishes a key or fills a worker. The other schemes learn the head as the stream goes on. For
-    them the bound holds if messages come in random order; a key that is hot for a while, and cold over the whole
-    stream, makes more replicas than the model counts.
+    the packing either finishes a key or fills a worker. The other schemes learn the hot keys as the stream goes on. For
+    them the bound holds if every sender treats exactly the hot keys of the whole stream as hot. There are more replicas
+    than that if a key is hot only for a while, or if many keys are just below the threshold: chance lifts them above it
+    now and then.
 
     >>> replica_model([1000, 10, 1], workers=50, scheme="partial-key")
     5.0

@@ -19,7 +19,7 @@ def one_by_one(sent, workers, work):
 
 
 def queue_lengths(sent, finished, workers):
-    """Return the largest number of messages that a worker has, sent and not finished, whenever one is sent."""
+    """Return, for each message, how many messages its worker has, sent and not finished, when it is sent."""
     everything = list(zip(sent, finished, workers, strict=True))
     return [
         sum(begun <= when < ended for begun, ended, other in everything if other == worker)
