@@ -182,14 +182,17 @@ def _cell(value: Any) -> str:
 
 
 def _set(text: str) -> Markup:
-    """Return a text as HTML: escaped, without line breaks around signs, p_1 with a subscript.
+    """Return a text as HTML: escaped, p_1 with a subscript, no line breaks around signs or inside names like D-C.
 
     >>> str(_set("p_1 < 3 % at z = 1.0"))
     'p<sub>1</sub>\xa0&lt;\xa03\xa0% at z\xa0=\xa01.0'
+    >>> str(_set("D-Choices of --input"))
+    '<span class="whole">D-Choices</span> of <span class="whole">--input</span>'
     """
     text = re.sub(r" ([=<>≤≥≈]) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
     text = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
-    return Markup(re.sub(r"\b([A-Za-z])_([a-z0-9])\b", r"\1<sub>\2</sub>", str(Markup.escape(text))))
+    html = re.sub(r"\b([A-Za-z])_([a-z0-9])\b", r"\1<sub>\2</sub>", str(Markup.escape(text)))
+    return Markup(re.sub(r"(--[a-z]+|\b[DW]-C\w*|\bRound-Robin\b)", r'<span class="whole">\1</span>', html))
 
 
 def _sentence(text: str) -> Markup:

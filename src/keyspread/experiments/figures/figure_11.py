@@ -74,7 +74,7 @@ class Figure11(Figure):
                     rows = table[(table.stream == stream) & (table.scheme == scheme)]
                     low, high = rows[f"{value}_low"], rows[f"{value}_high"]
                     style.line(panel, range(len(WORKERS)), rows[value], scheme, low=low, high=high)
-                style.reference_line(panel, SOURCES * TOLERANCE, "s·ε")
+                style.reference_line(panel, SOURCES * TOLERANCE, "s·ε" if column == 0 else "")
                 panel.set_title(f"{stream}, {name}")
                 style.log_imbalance(panel)
             axes[1, column].set_xticks(range(len(WORKERS)), [str(n) for n in WORKERS])
