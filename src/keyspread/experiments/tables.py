@@ -13,9 +13,10 @@ from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-from keyspread.online.settings import Settings, default_threshold
-from keyspread.schemes import PLANNED, find_scheme
+from keyspread.online.settings import Settings
+from keyspread.schemes import PLANNED, online_scheme, resolve
 from keyspread.streams import ORIGINALS, ZipfStream, zipf_probabilities
+from keyspread.threshold import default_threshold
 
 # Table I
 CHEAP = 5 * 10**6
@@ -156,11 +157,11 @@ class Table2(Figure):
         """List the schemes, and the workers of hot keys and of other keys."""
         rows = []
         for name, abbreviation in ABBREVIATIONS.items():
-            scheme = find_scheme(name)
+            scheme = resolve(name)
             others = HOT_KEYS["partial-key"] if scheme.tracks_head else HOT_KEYS[name]
-            alias = scheme.alias if scheme.alias != name else "–"
+            alias = ", ".join(scheme.aliases) or "–"
             rows.append((abbreviation, name, alias, HOT_KEYS[name], others, scheme.tracks_head))
-        rows.append(("–", PLANNED, "–", HOT_KEYS[PLANNED], OTHER_KEYS_PLANNED, True))
+        rows.append(("–", PLANNED, "–", HOT_KEYS[PLANNED], OTHER_KEYS_PLANNED, resolve(PLANNED).tracks_head))
         return pd.DataFrame(
             rows, columns=["in_the_paper", "name", "alias", "hot_keys", "other_keys", "tracks_hot_keys"]
         )
@@ -192,7 +193,7 @@ class Table3(Figure):
         sources = _default(Run, "sources")
         taken = [n for n in WORKERS if all(_takes(n, times / n) for times in THRESHOLDS.values())]
         fifth = {round(default_threshold(n) * n, 12) for n in WORKERS}
-        counters = {Settings.of(find_scheme("d-choices"), n).capacity / n for n in WORKERS}
+        counters = {Settings.of(online_scheme("d-choices"), n).capacity / n for n in WORKERS}
         rows = [
             ("n", "workers", _listed(taken), _listed(WORKERS), taken == list(WORKERS)),
             ("s", "sources", str(sources), str(SOURCES), sources == SOURCES),
@@ -242,7 +243,7 @@ def _default(function: Any, parameter: str) -> Any:
 def _takes(workers: int, threshold: float) -> bool:
     """Return whether a sender accepts this threshold unchanged."""
     try:
-        return Settings.of(find_scheme("d-choices"), workers, threshold=threshold).threshold == threshold
+        return Settings.of(online_scheme("d-choices"), workers, threshold=threshold).threshold == threshold
     except InputError:
         return False
 
