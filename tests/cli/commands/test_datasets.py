@@ -343,7 +343,7 @@ def test_make(run, tmp_path):
     assert (read_stream(path, key="key", time="time").hashes == stream.hashes()).all()
     code, out, err = run("make", "zipf", path, *SMALL)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "is there already: choose another name, or allow --overwrite" in err
+    assert "already exists: choose another name or pass --overwrite" in err
     assert run("make", "zipf", path, *SMALL, "--overwrite")[0] == 0
     assert (read_stream(path, key="key").hashes == ZipfStream(1.4, 1000, 20_000).hashes()).all()
 

@@ -242,12 +242,12 @@ def _source(asked: Asked) -> tuple[dict[str, Any], Callable[["SparkSession"], "S
     """Give what decides the stream, as plain values, and what reads it once Spark is there."""
     from keyspread.job.sources import file_source, find_files
     from keyspread.job.streaming_sources import endless_source, topic_source
-    from keyspread.streams import made_stream
+    from keyspread.streams import named_stream
     from keyspread.streams.generated.catalog import NAMES
 
     name, key = asked.source.lower(), asked.key
     if name in _ENDLESS:
-        made = made_stream(name, **asked.law, seed=asked.seed)
+        made = named_stream(name, **asked.law, seed=asked.seed)
         rate = _RATE if asked.rate is None else asked.rate
         rows = max(1, round(rate * asked.interval))
         facts = {part: value for part, value in made.parameters().items() if part != "messages"}
