@@ -235,7 +235,7 @@ class _Peers(_Dealt):
     ) -> None:
         self.name = peer.name
         self.threshold = peer(workers, **options).threshold
-        if peer.is_told_hot_keys and "hot" not in options:
+        if peer.takes_hot_keys and "hot" not in options:
             hot = stream.hashes[stream.counts >= metrics.hot_from(self.threshold, stream.messages)]
             options = options | {"hot": hot}
         self._senders = [peer(workers, source=source, seed=seed, **options) for source in range(sources)]

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from keyspread import checks
 from keyspread.heavy_hitters import HeavyHitter, Mark, SpaceSaving
 from keyspread.kernels.balance import new_balance, regroup
-from keyspread.kernels.capacities import new_fleet
-from keyspread.kernels.routing import Identity, forget, new_candidates
+from keyspread.kernels.capacities import new_capacities
+from keyspread.kernels.routing import Identity, clear_candidates, new_candidates
 from keyspread.online import decay, hotness
 from keyspread.online.settings import Settings
 from keyspread.schemes import Scheme, State, find_scheme
@@ -164,7 +164,7 @@ class Sender:
         choices = self._scheme.choices(state.settings, shares)
         if choices != state.choices:
             state.choices = choices
-            forget(state.candidates)
+            clear_candidates(state.candidates)
 
     @property
     def scheme(self) -> str:
@@ -205,7 +205,7 @@ class Sender:
         state = self._state
         balance = state.balance
         counters = () if state.heavy_hitters is None else state.heavy_hitters.arrays
-        copies: list[npt.NDArray[Any]] = [balance.levels, balance.digests, balance.scalars, *state.fleet]
+        copies: list[npt.NDArray[Any]] = [balance.levels, balance.digests, balance.scalars, *state.capacities]
         copies += state.candidates if self._scheme.tracks_head else ()
         return {
             "loads": balance.loads.nbytes,
@@ -267,7 +267,7 @@ def new_state(scheme: Scheme, settings: Settings) -> State:
         settings=settings,
         identity=Identity(np.uint64(seed), own % settings.workers),
         balance=new_balance(settings.workers),
-        fleet=new_fleet(settings.workers, settings.capacities),
+        capacities=new_capacities(settings.workers, settings.capacities),
         choices=scheme.choices(settings, _NO_SHARES),
         turn=own % settings.workers,
     )

@@ -19,7 +19,6 @@ import xxhash
 
 from keyspread.errors import SnapshotError
 from keyspread.heavy_hitters import Mark
-from keyspread.kernels import summary as kernels
 from keyspread.kernels.balance import regroup
 from keyspread.online.settings import Settings
 from keyspread.schemes.per_key import lists_of, take_lists
@@ -36,16 +35,7 @@ def write(sender: "Sender") -> bytes:
     state = sender._state
     arrays: dict[str, npt.NDArray[Any]] = {"loads": state.balance.loads, "shares": sender._shares}
     if state.heavy_hitters is not None:
-        counters = state.heavy_hitters.arrays
-        used = len(state.heavy_hitters)
-        arrays |= {
-            "keys": counters.keys[:used],
-            "counts": counters.counts[:used],
-            "errors": counters.errors[:used],
-        }
-        arrays |= {"scalars": counters.scalars}
-        if counters.scalars[kernels.QUEUED]:  # which of several least counters goes first depends on the queue
-            arrays |= {"following": counters.following, "ring": counters.ring}
+        arrays |= state.heavy_hitters.save_state()
     if sender._mark is not None:
         arrays |= {"mark": sender._mark.counts}
     if sender._scheme.sizes_each_key:
@@ -92,12 +82,7 @@ def read(data: bytes) -> "Sender":
     state.balance.loads[:] = arrays["loads"]
     regroup(state.balance)
     if state.heavy_hitters is not None:
-        counters = state.heavy_hitters.arrays
-        kernels.refill(counters, arrays["keys"], arrays["counts"], arrays["errors"])
-        counters.scalars[:] = arrays["scalars"]
-        if "ring" in arrays:
-            counters.following[:] = arrays["following"]
-            counters.ring[:] = arrays["ring"]
+        state.heavy_hitters.load_state(arrays)
     if sender._scheme.sizes_each_key:
         take_lists(state, arrays)
     return sender

@@ -1,6 +1,6 @@
-"""What others published or do by hand, each by its own rule, to be compared with: one short file a peer.
+"""Published alternatives, each by its own rule, to compare our schemes with. There is one short file per peer.
 
-`simulate` and `compare` take their names. They are no schemes of a `Sender`: nothing here is meant to run a job.
+`simulate` and `compare` take their names. A `Sender` does not: peers are for measurements, not for jobs.
 """
 
 from keyspread.peers.fanout import HotKeyFanout
@@ -11,11 +11,11 @@ from keyspread.peers.salting import Salting
 _ALL: tuple[type[Peer], ...] = (Fish, HotKeyFanout, Salting)
 
 PEERS: tuple[str, ...] = tuple(peer.name for peer in _ALL)
-"""Their names."""
+"""The names of all peers."""
 
 
 def find_peer(name: str) -> type[Peer] | None:
-    """Give the peer of this name, in any case; None if there is none."""
+    """Return the peer of this name, in any case; None if there is none."""
     return next((peer for peer in _ALL if isinstance(name, str) and name.lower() == peer.name), None)
 
 

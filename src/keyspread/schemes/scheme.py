@@ -10,7 +10,7 @@ import numpy.typing as npt
 from keyspread.heavy_hitters import SpaceSaving
 from keyspread.kernels import weighted_routing
 from keyspread.kernels.balance import Balance
-from keyspread.kernels.capacities import Fleet
+from keyspread.kernels.capacities import Capacities
 from keyspread.kernels.routing import Candidates, Identity, no_candidates
 from keyspread.online.settings import Settings
 
@@ -27,7 +27,7 @@ class State:
     settings: Settings
     identity: Identity
     balance: Balance
-    fleet: Fleet
+    capacities: Capacities
     choices: int
     messages: int = 0
     unit: float = 1.0  # mean weight of a message, as of the last review
@@ -77,21 +77,16 @@ class Scheme(ABC):
     def route_marked_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route messages whose entry in `out` says whether they are hot."""
         everyone = self.hot == weighted_routing.CHOICES and state.choices >= state.settings.workers
-        state.turn = int(
-            weighted_routing.route_uneven(
-                keys,
-                weights,
-                out,
-                state.messages,
-                state.identity,
-                state.balance.loads,
-                state.fleet,
-                state.candidates,
-                self.cold,
-                weighted_routing.ANYONE if everyone else self.hot,
-                state.choices,
-                state.unit,
-                state.turn,
-            )
+        hot = weighted_routing.ANYONE if everyone else self.hot
+        state.turn = weighted_routing.route_weighted(
+            keys,
+            weights,
+            out,
+            state.messages,
+            state.identity,
+            state.balance.loads,
+            state.capacities,
+            state.candidates,
+            weighted_routing.Rules(self.cold, hot, state.choices, state.unit, state.turn),
         )
         state.levels_are_current = False
