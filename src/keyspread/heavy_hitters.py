@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.evaluation.metrics import hot_from
 from keyspread.kernels import summary as kernels
+from keyspread.threshold import least_hot_count
 
 HeavyHitter = tuple[int, int, int]  # (hash, lower, upper)
 MOST_COUNTERS = 1 << 26
@@ -134,7 +134,7 @@ class SpaceSaving:
         """
         threshold = checks.share("threshold", threshold)
         counts = self.arrays.counts[: len(self)]
-        return self._hottest_first(np.flatnonzero(counts + self._blur >= hot_from(threshold, self.total)))
+        return self._hottest_first(np.flatnonzero(counts + self._blur >= least_hot_count(threshold, self.total)))
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Return the counts of all counters, largest first."""

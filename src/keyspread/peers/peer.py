@@ -6,12 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from keyspread import checks
-from keyspread.errors import InputError
-from keyspread.online.settings import default_threshold
-
-# Options of senders that peers accept and ignore, so that one set of options serves a whole comparison.
-SENDER_OPTIONS = {"tolerance", "capacity", "counters", "choices", "half_life"}
+from keyspread.threshold import checked_threshold
 
 
 class Peer(ABC):
@@ -26,12 +21,9 @@ class Peer(ABC):
     def __init__(
         self, workers: int, *, source: int = 0, seed: int = 0, threshold: float | None = None, **options: Any
     ) -> None:
-        unknown = options.keys() - self.options.keys() - SENDER_OPTIONS
-        if unknown:
-            known = ", ".join(["threshold", *self.options])
-            raise InputError(f"unknown option {min(unknown)!r}; {self.name} takes {known}")
-        self.threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
-        self.given = self.options | {name: value for name, value in options.items() if name in self.options}
+        assert options.keys() <= self.options.keys()  # the registry has refused all others
+        self.threshold = checked_threshold(threshold, workers)
+        self.given = self.options | options
         self.loads = np.zeros(workers, np.int64)
         self.random = np.random.default_rng([seed, source])
         self.salt = np.uint64(np.random.default_rng(seed).integers(0, 2**63))  # the same candidates at every source
