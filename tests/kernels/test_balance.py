@@ -151,3 +151,13 @@ def test_the_window_waits_longer_each_time_if_moving_it_does_not_help():
     assert patience == sorted(patience)
     assert patience[-1] == balance.loads.size * 16  # the most that it waits
     assert balance.scalars[BASE] == 0
+
+
+def test_the_window_waits_little_after_it_has_moved_far():
+    balance = with_few_levels(160)
+    assert balance.scalars[PATIENCE] == 11  # a sixteenth of the workers, and one
+    regroup(balance)
+    assert balance.scalars[PATIENCE] == 2 * 11 + 11  # it did not move
+    balance.loads[:] = 8  # half of the window
+    regroup(balance)
+    assert (balance.scalars[BASE], balance.scalars[PATIENCE]) == (8, 11)
