@@ -122,3 +122,22 @@ def test_routing_by_lists_equals_the_plain_loop(messages, sender, longest, by_le
         loads=loads,
     )
     assert (marks.tolist(), balance.loads.tolist()) == (routed, loads)
+
+
+def test_a_list_that_takes_4n_draws_holds_everyone():
+    """Three workers, 12 draws: a key that draws its second worker with the 11th or the 12th."""
+    relative = [2.8, 0.1, 0.1]
+    slots, capacities, identity = naive.slots_for(relative), new_capacities(3, relative), Identity(np.uint64(1), 0)
+    for needs, length in ((11, 2), (12, 3)):
+        key = next(
+            key
+            for key in range(10_000)
+            if all(worker == 0 for worker in naive.slot_candidates(key, 1, needs - 1, slots))
+            and naive.slot_candidates(key, 1, needs, slots)[-1] > 0
+        )
+        candidates, keys = new_candidates(3, 1, 1), np.array([key], np.uint64)
+        loads, sizes = np.zeros(3, np.int64), np.array([2.85])
+        write_lists(candidates, np.array([0]), keys, sizes, 0.0, identity, loads, capacities)
+        workers = naive.bits_of(candidates.rows[FIRST_LIST])
+        assert workers == set(naive.first_distinct(key, 2.85, 1, relative, slots))
+        assert len(workers) == length
