@@ -252,7 +252,7 @@ class _Peers(_InTurn):
         self, peer: type[Peer], workers: int, sources: int, seed: int, options: dict[str, Any], stream: Encoded
     ) -> None:
         self.threshold = peer(workers, **options).threshold
-        if peer.is_told_hot_keys and "hot" not in options:
+        if peer.takes_hot_keys and "hot" not in options:
             hot = stream.hashes[stream.counts >= least_hot_count(self.threshold, stream.messages)]
             options = options | {"hot": hot}
         self._senders = [peer(workers, source=source, seed=seed, **options) for source in range(sources)]

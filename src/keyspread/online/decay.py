@@ -11,7 +11,6 @@ which makes a window even.
 import math
 
 from keyspread.heavy_hitters import Mark, SpaceSaving
-from keyspread.kernels import summary as kernels
 from keyspread.online.settings import Settings
 
 _SURE, _AT_LEAST = 4, 8  # standard deviations, and messages: chance alone hardly ever exceeds both in an epoch
@@ -40,7 +39,7 @@ def halvings(hitters: SpaceSaving, mark: Mark) -> int:
     now = hitters.total - mark.total
     if mark.total == 0 or now == 0:
         return 0
-    change = kernels.unforetold(hitters.arrays, mark.counts, now / mark.total, _SURE, _AT_LEAST, hitters.unit) / now
+    change = hitters.unexpected_growth(mark, _SURE, _AT_LEAST) / now
     if change == 0:
         return 0
     # 1000 messages, at most 50: 1000 500 250 125 62 31, five halvings

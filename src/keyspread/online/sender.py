@@ -10,7 +10,7 @@ from keyspread import checks
 from keyspread.deprecation import current_names
 from keyspread.heavy_hitters import HeavyHitter, SpaceSaving
 from keyspread.kernels.balance import regroup
-from keyspread.kernels.routing import forget
+from keyspread.kernels.routing import clear_candidates
 from keyspread.online import decay, hotness, snapshot
 from keyspread.online.settings import Settings
 from keyspread.schemes import Scheme, State, online_scheme
@@ -181,7 +181,7 @@ class Sender:
         choices = self._scheme.choices(state.settings, shares)
         if choices != state.choices:
             state.choices = choices
-            forget(state.candidates)
+            clear_candidates(state.candidates)
 
     @property
     def scheme(self) -> str:
@@ -222,7 +222,7 @@ class Sender:
         state = self._state
         balance = state.balance
         counters = () if state.heavy_hitters is None else state.heavy_hitters.arrays
-        copies: list[npt.NDArray[Any]] = [balance.levels, balance.digests, balance.scalars, *state.fleet]
+        copies: list[npt.NDArray[Any]] = [balance.levels, balance.digests, balance.scalars, *state.capacities]
         copies += state.candidates if self._scheme.tracks_head else ()
         return {
             "loads": balance.loads.nbytes,

@@ -7,7 +7,6 @@ the rest (levels, candidates, the hash table) is left out.
 import json
 import struct
 import zlib
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread.framing import Frame
-from keyspread.heavy_hitters import Mark, SpaceSaving
-from keyspread.kernels import summary as kernels
+from keyspread.heavy_hitters import Mark
 from keyspread.kernels.balance import regroup
 from keyspread.online.settings import Settings
 from keyspread.schemes import Scheme, State, online_scheme
@@ -33,7 +31,7 @@ def to_bytes(scheme: Scheme, state: State) -> bytes:
     """Return the snapshot of a sender with this scheme and state."""
     arrays: _Arrays = {"loads": state.balance.loads, "head_shares": state.head_shares}
     if state.heavy_hitters is not None:
-        arrays |= _counters(state.heavy_hitters)
+        arrays |= state.heavy_hitters.save_state()
     if state.mark is not None:
         arrays["mark"] = state.mark.counts
     arrays |= scheme.saved_lists(state)
@@ -64,31 +62,9 @@ def from_bytes(data: bytes) -> tuple[Scheme, State]:
     state.balance.loads[:] = arrays["loads"]
     regroup(state.balance)
     if state.heavy_hitters is not None:
-        _restore_counters(state.heavy_hitters, arrays)
+        state.heavy_hitters.load_state(arrays)
     scheme.restore_lists(state, arrays)
     return scheme, state
-
-
-def _counters(hitters: SpaceSaving) -> _Arrays:
-    counters, used = hitters.arrays, len(hitters)
-    arrays: _Arrays = {
-        "keys": counters.keys[:used],
-        "counts": counters.counts[:used],
-        "errors": counters.errors[:used],
-        "scalars": counters.scalars,
-    }
-    if counters.scalars[kernels.QUEUED]:  # which of several least counters goes first depends on the queue
-        arrays |= {"following": counters.following, "ring": counters.ring}
-    return arrays
-
-
-def _restore_counters(hitters: SpaceSaving, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    counters = hitters.arrays
-    kernels.refill(counters, arrays["keys"], arrays["counts"], arrays["errors"])
-    counters.scalars[:] = arrays["scalars"]
-    if "ring" in arrays:
-        counters.following[:] = arrays["following"]
-        counters.ring[:] = arrays["ring"]
 
 
 def _unpack(compressed: bytes) -> tuple[dict[str, Any], _Arrays]:

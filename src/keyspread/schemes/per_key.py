@@ -15,11 +15,11 @@ import numpy.typing as npt
 from keyspread.kernels import weighted_routing
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.candidate_lists import (
-    allot,
-    find_owners,
-    measure,
+    find_lists,
+    measure_lists,
     route_head_to_own_few,
     route_head_to_own_row,
+    write_lists,
 )
 from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
@@ -72,26 +72,28 @@ class PerKey(HeadAndTail):
         several = sizes > min(2, workers)
         counters, keys, sizes = counters[several], keys[several], sizes[several]
         needed = 1.0 * max(_workers_to_reach(shares[several].sum(), workers), math.ceil(forgotten * workers))
-        allot(state.candidates, counters, keys, sizes, needed, state.identity, state.balance.loads, state.fleet)
+        write_lists(
+            state.candidates, counters, keys, sizes, needed, state.identity, state.balance.loads, state.capacities
+        )
         state.choices = math.ceil(sizes.max(initial=min(2, workers)))
 
     def find_counters(self, state: State) -> None:
         """Find the list of every counter again."""
         assert state.heavy_hitters is not None
-        find_owners(state.candidates, state.heavy_hitters.arrays)
+        find_lists(state.candidates, state.heavy_hitters.arrays)
 
     def saved_lists(self, state: State) -> dict[str, npt.NDArray[Any]]:
         """Return the owners and lengths of the lists: they depend on the past, so they cannot be computed again."""
         counters = np.flatnonzero(state.candidates.row_of >= 0)
         keys = state.candidates.owner[state.candidates.row_of[counters]]
         sizes, least = np.zeros(counters.size), np.zeros(counters.size)
-        measure(state.candidates, counters, keys, state.balance.loads, state.fleet, sizes, least)
+        measure_lists(state.candidates, counters, keys, state.balance.loads, state.capacities, sizes, least)
         return {"listed": counters, "list_keys": keys, "list_sizes": sizes}
 
     def restore_lists(self, state: State, lists: Mapping[str, npt.NDArray[Any]]) -> None:
         """Write the lists that `saved_lists` returned."""
         counters, keys, sizes = lists["listed"], lists["list_keys"], lists["list_sizes"]
-        allot(state.candidates, counters, keys, sizes, 0.0, state.identity, state.balance.loads, state.fleet)
+        write_lists(state.candidates, counters, keys, sizes, 0.0, state.identity, state.balance.loads, state.capacities)
 
     def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
         """Route each hot message to the least loaded worker of its key's list."""
@@ -133,7 +135,7 @@ def _adjusted(state: State, counters: Counters, keys: Keys, sizes: Sizes) -> Siz
     """
     loads = state.balance.loads
     current, least = np.zeros(counters.size), np.zeros(counters.size)
-    measure(state.candidates, counters, keys, loads, state.fleet, current, least)
+    measure_lists(state.candidates, counters, keys, loads, state.capacities, current, least)
     adjusted = np.where(current <= _STICKY * sizes, np.maximum(sizes, current), sizes)
     mean = loads.mean()
     too_much = mean + state.settings.tolerance * loads.sum() + _CHANCE * math.sqrt(mean * state.unit)

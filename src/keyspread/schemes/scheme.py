@@ -63,21 +63,16 @@ class Scheme(ABC):
     def route_marked_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route messages whose entry in `out` says whether they are hot."""
         everyone = self.hot == weighted_routing.CHOICES and state.choices >= state.settings.workers
-        state.turn = int(
-            weighted_routing.route_uneven(
-                keys,
-                weights,
-                out,
-                state.messages,
-                state.identity,
-                state.balance.loads,
-                state.fleet,
-                state.candidates,
-                self.cold,
-                weighted_routing.ANYONE if everyone else self.hot,
-                state.choices,
-                state.unit,
-                state.turn,
-            )
+        hot = weighted_routing.ANYONE if everyone else self.hot
+        state.turn = weighted_routing.route_weighted(
+            keys,
+            weights,
+            out,
+            state.messages,
+            state.identity,
+            state.balance.loads,
+            state.capacities,
+            state.candidates,
+            weighted_routing.Rules(self.cold, hot, state.choices, state.unit, state.turn),
         )
         state.levels_are_current = False

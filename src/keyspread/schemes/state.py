@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from keyspread.heavy_hitters import Mark, SpaceSaving
 from keyspread.kernels.balance import Balance, new_balance
-from keyspread.kernels.capacities import Fleet, new_fleet
+from keyspread.kernels.capacities import Capacities, new_capacities
 from keyspread.kernels.routing import Candidates, Identity, new_candidates, no_candidates
 from keyspread.online.settings import Settings
 
@@ -26,7 +26,7 @@ class State:
     identity: Identity
     balance: Balance
     """The load of every worker, and the workers in the order of their loads."""
-    fleet: Fleet
+    capacities: Capacities
     """The capacities of the workers."""
     choices: int
     """How many workers a hot key may use now; without a head, any key."""
@@ -63,7 +63,7 @@ class State:
             settings=settings,
             identity=Identity(np.uint64(seed), own % settings.workers),
             balance=new_balance(settings.workers),
-            fleet=new_fleet(settings.workers, settings.capacities),
+            capacities=new_capacities(settings.workers, settings.capacities),
             choices=choices,
             turn=own % settings.workers,
         )
