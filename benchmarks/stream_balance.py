@@ -8,10 +8,10 @@ partial-key; for batches of 10^3 rows the larger of that and s / rows.
 from collections.abc import Callable
 
 import numpy as np
+from keyspread.online.carried import carry
 
 from keyspread import Sender, simulate
 from keyspread.evaluation.metrics import imbalance
-from keyspread.online.carried import carry
 from keyspread.planned.look_ahead import common_plan, deal
 from keyspread.streams import DriftingZipfStream, read_stream
 

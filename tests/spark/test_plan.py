@@ -18,7 +18,7 @@ from keyspread.streams import zipf
 
 pytestmark = pytest.mark.usefixtures("static")
 
-TURNS = 1 << 31
+SLOTS = 1 << 31
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +146,11 @@ def by_hand(workers, buckets, head, loads=None):
 def test_many_thin_pieces_in_one_cell(rows):
     """Forty pieces end within the first thousandth of the turns: any number of them must be passed over."""
     hot, warm = ks.hash_keys(["hot", "warm"]).tolist()
-    thin = [TURNS // 40_000 * (i + 1) for i in range(40)]
+    thin = [SLOTS // 40_000 * (i + 1) for i in range(40)]
     made = by_hand(
         41,
         [i % 41 for i in range(128)],
-        [(hot, [*range(40), 40], [*thin, TURNS]), (warm, [3, 1, 2], [5, TURNS - 9, TURNS])],
+        [(hot, [*range(40), 40], [*thin, SLOTS]), (warm, [3, 1, 2], [5, SLOTS - 9, SLOTS])],
     )
     assert places(spread(rows, "key", 41, plan=made)) == sent_by(made, hashes(rows, "key"))
 
@@ -164,7 +164,7 @@ def test_very_many_hot_keys_in_one_bucket(rows):
 
 def test_empty_pieces_and_many_workers(rows):
     hot = int(ks.hash_keys(["hot"])[0])
-    made = by_hand(300, list(range(300)), [(hot, [7, 8, 9, 299], [0, 0, TURNS, TURNS])])
+    made = by_hand(300, list(range(300)), [(hot, [7, 8, 9, 299], [0, 0, SLOTS, SLOTS])])
     found = places(spread(rows, "key", 300, plan=made))
     assert found == sent_by(made, hashes(rows, "key"))
     assert {found[row.id] for row in rows.where("key = 'hot'").collect()} == {9}

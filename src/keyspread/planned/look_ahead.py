@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
-from keyspread.errors import InputError
-from keyspread.online.settings import default_threshold
 from keyspread.planned.packing import Aim
 from keyspread.planned.plan import Plan, buckets_of
 from keyspread.planned.planner import BUCKETS_PER_WORKER, plan_unchecked
+from keyspread.threshold import checked_threshold
 
 
 def route(
@@ -55,7 +54,7 @@ def plan_part(
     """Return the plan by which one sender routes its part of a batch."""
     keys = checks.hashes(hashes)
     aim = Aim.of(workers, capacities, tolerance=0.0, most_moved=None)
-    threshold = default_threshold(aim.workers) if threshold is None else checks.share("threshold", threshold)
+    threshold = checked_threshold(threshold, aim.workers)
     source = checks.whole_number("source", source, minimum=0, maximum=2**62)
     whole = None if weights is None else checks.weights(weights, keys.size)
     table = _common_table(aim)
@@ -74,12 +73,3 @@ def _first_worker(source: int, workers: int) -> int:
     The starts of the sources 0, 1, 2, … are evenly spread over the workers, for any number of workers.
     """
     return int(buckets_of(np.array([source], np.int64), workers)[0])
-
-
-def check_options(options: dict[str, Any]) -> None:
-    """Refuse options that neither look-ahead nor another scheme takes."""
-    unknown = options.keys() - {"threshold", "seed", "tolerance", "capacity", "choices", "half_life", "capacities"}
-    if unknown:
-        raise InputError(f"unknown option {min(unknown)!r}; look-ahead takes threshold and capacities")
-    if options.get("threshold") is not None:
-        checks.share("threshold", options["threshold"])

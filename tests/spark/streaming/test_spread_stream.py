@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from keyspread.online.carried import carry
+from keyspread.spark.streaming.remembered import Remembered
 
 from keyspread import InputError, hash_keys
-from keyspread.online.carried import carry
 from keyspread.planned.look_ahead import Memory, common_plan, deal
 from keyspread.spark import aggregate, spread
-from keyspread.spark.streaming.remembered import Remembered
 from keyspread.streams import DriftingZipfStream
 
 WORKERS, ROWS, BATCHES = 6, 3000, 5

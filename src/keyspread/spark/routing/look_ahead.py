@@ -9,7 +9,9 @@ from pyspark.sql import Column
 
 from keyspread import checks
 from keyspread.planned import look_ahead
+from keyspread.schemes import LOOK_AHEAD, resolve
 from keyspread.spark.routing.worker_udf import Columns, Route, arrays, this_source, worker_column
+from keyspread.threshold import checked_threshold
 
 _NOTHING = np.empty(0, np.int64)
 
@@ -26,12 +28,14 @@ def look_ahead_worker(
 
     It depends on the rows of the partition and on nothing else, so a task that is retried routes the same.
     """
-    look_ahead.check_options({"threshold": threshold, **options})
+    resolve(LOOK_AHEAD).accept(options, also=("seed",))
+    checked_threshold(threshold, workers)
     checks.capacities(capacities, workers)
-    return worker_column(_router(workers, threshold, capacities), key_hash, weight)
+    shares = None if capacities is None else tuple(capacities)
+    return worker_column(_router(workers, threshold, shares), key_hash, weight)
 
 
-def _router(workers: int, threshold: float | None, capacities: Sequence[float] | None) -> Route:
+def _router(workers: int, threshold: float | None, capacities: tuple[float, ...] | None) -> Route:
     def route(batches: Iterator[Columns]) -> Iterator[pa.Array]:
         parts = [arrays(columns) for columns in batches]
         hashes, *weights = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else [_NOTHING]

@@ -13,20 +13,20 @@ from pyspark.sql import functions as F
 
 from keyspread.kernels.planned_routing import SCATTER, SLOTS, RoutingTable
 from keyspread.planned.plan import Plan
-from keyspread.spark.routing.keys import Key, free_name, key_columns, key_hash
+from keyspread.spark.routing.keys import free_name
 
 
-def with_planned_worker(df: DataFrame, key: Key, plan: Plan, worker: str) -> DataFrame:
+def with_planned_worker(df: DataFrame, hash_: Column, plan: Plan, worker: str) -> DataFrame:
     """Return the rows with a column `worker`: looked up by bucket for most rows, by position for hot keys.
 
     Each step is a column of its own, because Spark computes a column once but an expression wherever it is used.
     """
     if not plan.head:
-        return df.withColumn(worker, owner(key_hash(df, key_columns(df, key)), plan))
+        return df.withColumn(worker, owner(hash_, plan))
     table = plan.table
     step = {name: free_name(df, name) for name in ("hash", "bucket", "entry", "hot", "slot", "piece")}
     done = {name: F.col(column) for name, column in step.items()}
-    out = df.withColumn(step["hash"], key_hash(df, key_columns(df, key)))
+    out = df.withColumn(step["hash"], hash_)
     out = out.withColumn(step["bucket"], bucket_of(done["hash"], plan.buckets.size))
     entry = done["entry"]
     out = out.withColumn(step["entry"], element(constant_array(table.buckets), done["bucket"]))

@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from keyspread.errors import InputError
 from keyspread.online.sender import Sender
 from keyspread.online.settings import Settings
-from keyspread.schemes import find_scheme
+from keyspread.schemes import online_scheme, resolve
 from keyspread.spark.routing.worker_udf import Columns, Route, arrays, this_source, worker_column
 
 
@@ -21,8 +21,9 @@ def online_worker(key_hash: Column, scheme: str, workers: int, weight: Column | 
     """
     if "source" in options:
         raise InputError("unknown option 'source'; on Spark every input partition is a source, with the same number")
-    Settings.of(find_scheme(scheme), workers, **options)  # wrong options fail here, not in a task
-    return worker_column(_router(scheme, workers, options), key_hash, weight)
+    used = resolve(scheme).accept(options, also=("seed",))
+    Settings.of(online_scheme(scheme), workers, **used)  # wrong options fail here, not in a task
+    return worker_column(_router(scheme, workers, used), key_hash, weight)
 
 
 def _router(scheme: str, workers: int, options: dict[str, Any]) -> Route:

@@ -19,11 +19,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.evaluation.metrics import hot_from
-from keyspread.online.settings import default_threshold
 from keyspread.spark.routing.hot_keys import count_hottest, read_hottest
 from keyspread.spark.routing.keys import KeyColumn
 from keyspread.spark.watch import Balance, worker_loads
+from keyspread.threshold import checked_threshold, least_hot_count
 
 _ENDED = 100
 """How many ended queries are remembered."""
@@ -114,9 +113,8 @@ class StreamWatch(StreamingQueryListener):
             raise InputError("this StreamWatch is used already; make a new one for every spread")
         if not routed.isStreaming:
             raise InputError("a StreamWatch is for streams, got a bounded DataFrame; use a Watch")
-        threshold = options.get("threshold")
         self._workers = workers
-        self._threshold = default_threshold(workers) if threshold is None else threshold
+        self._threshold = checked_threshold(options.get("threshold"), workers)
         self._session = routed.sparkSession
         self._session.streams.addListener(self)
         # As many keys as can be hot, so that the number of hot keys is known.
@@ -163,7 +161,7 @@ class StreamWatch(StreamingQueryListener):
         for item in counted["loads"] or ():
             loads[item["item"]] = item["count"]
         keys = read_hottest(counted["hottest"])
-        least = hot_from(self._threshold, int(loads.sum()))
+        least = least_hot_count(self._threshold, int(loads.sum()))
         malformed = progress.observedMetrics.get(self._malformed) if self._malformed is not None else None
         return BatchSeen(
             loads,
