@@ -1,4 +1,4 @@
-"""Plans: balanced for the batch they were planned from, sticky, and the same on every attempt."""
+"""Plans: balanced for their batch, close to the previous plan, and the same on every attempt."""
 
 import json
 import math
@@ -240,7 +240,7 @@ def test_a_tail_that_does_not_fit_is_packed_as_well_as_it_can_be():
     check_plan(planned, batch, 2, threshold=0.5)
 
 
-# Plans planned from counts alone, as an engine that counts by itself does.
+# Plans from counts alone, for an engine that counts by itself.
 
 
 def test_a_plan_from_counts_is_right_on_average():
