@@ -1,8 +1,8 @@
 """Imbalance of each micro-batch, n = 50, s = 5: look-ahead, online schemes, and plans of whole batches.
 
 A stage ends when its slowest worker does, so the load that counts is that of the batch. On Spark, senders keep nothing
-between batches: `look-ahead`, `planned` and the rows "per batch". The other rows show senders that remember all batches,
-for comparison. Bar for look-ahead: 0.1 x partial-key; for batches of 10^3 rows the larger of that and s / rows.
+between batches, as in the rows `look-ahead`, `planned` and "per batch". The other rows show senders that remember all
+batches. Bar for look-ahead: 0.1 x partial-key; for batches of 10^3 rows the larger of that and s / rows.
 """
 
 import numpy as np

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from keyspread import InputError, hash_keys
+from keyspread import InputError, Sender, hash_keys
+from keyspread.planned import look_ahead
 from keyspread.spark import aggregate, spread
 from keyspread.streams import DriftingZipfStream
 
