@@ -3,10 +3,10 @@
 One query of running counts over a Zipf stream with a fixed set of keys. Every hundred batches we look at the memory of
 this process and its children, the memory that Spark's state store reports, and the state on disk.
 
-Spark keeps the last 100 versions of the state and a cache of 8 MB per state partition, so a small state grows until both
-are full. Here they are 10 versions and 1 MB, so that both are full within the first hundred batches. RocksDB's log of
-its files (the zips) grows by about 60 bytes per version until the query is restarted. Every stateful query of Spark has
-that growth, so it is shown without a verdict.
+Spark keeps the last 100 versions of the state and a cache of 8 MB per state partition, so a small state grows until
+both are full. Here they are 10 versions and 1 MB, so that both are full within the first hundred batches. RocksDB's log
+of its files (the zips) grows by about 60 bytes per version until the query is restarted. Every stateful query of Spark
+has that growth, so it is shown without a verdict.
 """
 
 import os

@@ -86,7 +86,7 @@ ROUTES = {
 
 
 @pytest.mark.parametrize("scheme", ROUTES)
-def test_every_batch_is_routed_as_in_process_by_senders_that_start_afresh(spark, tmp_path, batches, scheme):
+def test_every_batch_is_routed_as_in_process_by_new_senders(spark, tmp_path, batches, scheme):
     for number, keys in enumerate(batches):
         put(tmp_path / "in", number, keys)
     seen = Query(spark, tmp_path / "in", tmp_path / "checkpoint", scheme=scheme).run()

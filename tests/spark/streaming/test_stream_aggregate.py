@@ -260,11 +260,11 @@ def test_a_checkpoint_of_another_query_is_refused(streaming, tmp_path):
     stream, checkpoint = stream_of(streaming, tmp_path / "in"), tmp_path / "checkpoint"
     run(aggregate(stream, "key", {"n": "count(*)"}, WORKERS), checkpoint, "update")
     put(tmp_path / "in", 1, drawn(1, 50))
-    for key, sql, told in (
+    for key, sql, message in (
         (F.lower("key"), "count(*)", r"key was \['key'\] and is now \['lower\(key\)'\]"),
         ("key", "sum(value)", r"aggregates was {'n': 'count\(\*\)'} and is now {'n': 'sum\(value\)'}"),
     ):
-        with pytest.raises(StreamingQueryException, match=f"{told}.*resume that query unchanged"):
+        with pytest.raises(StreamingQueryException, match=f"{message}.*resume that query unchanged"):
             run(aggregate(stream, key, {"n": sql}, WORKERS), checkpoint, "update")
 
 
@@ -303,8 +303,8 @@ def test_the_state_knows_whose_it_is(monkeypatch):
     handle = Handle()
     assert merged(3, "count(*)", scheme="look-ahead") == {"a": 1, "b": 5}  # an older version stored the scheme
     assert merged(3, "count(*)") == {"a": 2, "b": 10}
-    told = r"belongs to another query .aggregates was {'n': 'count\(\*\)'} and is now {'n': 'sum\(v\)'}"
-    with pytest.raises(StateError, match=told):
+    message = r"belongs to another query .aggregates was {'n': 'count\(\*\)'} and is now {'n': 'sum\(v\)'}"
+    with pytest.raises(StateError, match=message):
         merged(3, "sum(v)")
     with pytest.raises(StateError, match="worker 0 of 4 would be in state partition 2: the checkpoint was made with"):
         merged(4, "count(*)", partition=2)
@@ -338,8 +338,8 @@ def test_bad_input(streaming, tmp_path):
         (streaming.read.parquet(str(tmp_path / "in")), {"mode": "update"}, "mode= is for streams, got 'update'"),
         (streaming.read.parquet(str(tmp_path / "in")), {"window": "1 day"}, "name the column of the event time"),
     ]
-    for df, options, told in cases:
-        with pytest.raises(InputError, match=told.replace("(", r"\(").replace("[", r"\[")):
+    for df, options, message in cases:
+        with pytest.raises(InputError, match=message.replace("(", r"\(").replace("[", r"\[")):
             aggregate(df, "key", count, WORKERS, **options)
     with pytest.raises(InputError, match=r"'approx_count_distinct\(value\)' is a sketch .* keyspread.spark.Totals"):
         aggregate(stream, "key", {"n": "approx_count_distinct(value)"}, WORKERS)

@@ -115,9 +115,9 @@ def test_a_function_that_fails_causes_one_warning_and_the_query_continues(spark,
     assert query.exception() is None
     assert got == [0, "then", 1, "then", 2, "then"]
     assert [one.rows for one in watch.batches] == [ROWS] * BATCHES
-    told = [str(one.message) for one in warned if "was not passed on" in str(one.message)]
-    assert len(told) == 2
-    assert told[0] == "batch 0 was not passed on (the disk is full): the query continues"
+    messages = [str(one.message) for one in warned if "was not passed on" in str(one.message)]
+    assert len(messages) == 2
+    assert messages[0] == "batch 0 was not passed on (the disk is full): the query continues"
     watch.close()
 
 

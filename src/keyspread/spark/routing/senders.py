@@ -16,7 +16,7 @@ from keyspread.spark.routing.worker_udf import Columns, Route, arrays, this_sour
 def online_worker(key_hash: Column, scheme: str, workers: int, weight: Column | None = None, **options: Any) -> Column:
     """Return the worker of each row, as the Sender of its partition routes it: `source` is the partition's number.
 
-    A Sender starts afresh in every task, and in every micro-batch of a stream. A task that is retried sees the same
+    Every task has a new Sender, so every micro-batch of a stream has new ones. A task that is retried sees the same
     rows and routes them the same.
     """
     if "source" in options:

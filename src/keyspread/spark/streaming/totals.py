@@ -35,7 +35,7 @@ class Totals:
     Column must not belong to a DataFrame: write `F.col("user")`, not `clicks.user`.
 
     A query with a new checkpoint numbers its batches from 0 again, so it needs a new folder and is refused the old
-    one. Under Spark Connect queries cannot be told apart: there you have to take care of that yourself.
+    one. Under Spark Connect this is not detected, so take care of it yourself.
 
     >>> from keyspread.spark import Totals, session
     >>> import tempfile
