@@ -592,15 +592,15 @@ def workers_of_keys(keys: Sequence[int], assignment: Sequence[int]) -> dict[int,
 
 # Routing by a plan.
 
-TURNS = 2**31
+SLOTS = 2**31
 
 
 def scatter(x: int) -> int:
-    return ((x ^ (x >> 32)) % TURNS) * 1327217885 % TURNS
+    return ((x ^ (x >> 32)) % SLOTS) * 1327217885 % SLOTS
 
 
 def bucket_of(key: int, buckets: int) -> int:
-    return scatter(key) * buckets // TURNS
+    return scatter(key) * buckets // SLOTS
 
 
 def route_by_plan(plan: object, hashes: Iterable[int], start: int = 0) -> list[int]:
@@ -608,8 +608,8 @@ def route_by_plan(plan: object, hashes: Iterable[int], start: int = 0) -> list[i
     routed = []
     for position, key in enumerate((int(h) for h in hashes), start):
         if key in hot:
-            turn = scatter(position)
-            piece = next(i for i, end in enumerate(hot[key].ends) if turn < end)
+            slot = scatter(position)
+            piece = next(i for i, end in enumerate(hot[key].ends) if slot < end)
             routed.append(hot[key].workers[piece])
         else:
             routed.append(int(plan.buckets[bucket_of(key, len(plan.buckets))]))

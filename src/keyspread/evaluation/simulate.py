@@ -18,7 +18,7 @@ from keyspread.kernels.balance import words_for
 from keyspread.kernels.tally import count_bits, tally
 from keyspread.online.sender import Sender
 from keyspread.peers import Peer
-from keyspread.planned.look_ahead import Memory, common_plan, deal
+from keyspread.planned.look_ahead import plan_part
 from keyspread.planned.plan import Plan
 from keyspread.planned.planner import plan
 from keyspread.schemes import Kind, resolve
@@ -289,36 +289,40 @@ class _Planner:
 
 
 class _LookingAhead:
-    """Every window is a batch: each source plans its own part around the common plan of the batch before."""
+    """Every window is a batch, of which each source plans and routes its own part."""
 
     def __init__(self, workers: int, sources: int, options: dict[str, Any]) -> None:
         self.threshold = checked_threshold(options.get("threshold"), workers)
         self._workers, self._sources = workers, sources
         self._capacities = options.get("capacities")
-        self._memories: list[Memory] = []
+        self._most = [1] * sources
 
     def chunks(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Give the batch whole."""
+        """Return the whole batch, because it is planned as a whole."""
         yield begin, end
 
     def route(self, keys: npt.NDArray[np.int64], start: int, weights: _Weights) -> npt.NDArray[np.int32]:
-        """Deal a batch, message i to source i mod s."""
-        common = common_plan(self._memories, self._workers, self.threshold, self._capacities)
-        self._memories = []
+        """Route a batch; message i belongs to source i mod s."""
         routed = np.empty(keys.size, np.int32)
         for source in range(self._sources):
-            own = slice((source - start) % self._sources, None, self._sources)
-            weighed = None if weights is None else weights[own]
-            routed[own], memory = deal(keys[own], common, source=source, threshold=self.threshold, weights=weighed)
-            self._memories.append(memory)
+            part = slice((source - start) % self._sources, None, self._sources)
+            planned = plan_part(
+                keys[part],
+                self._workers,
+                source=source,
+                threshold=self.threshold,
+                weights=None if weights is None else weights[part],
+                capacities=self._capacities,
+            )
+            routed[part] = planned.route(keys[part])
+            self._most[source] = max([self._most[source], *(len(key.workers) for key in planned.head)])
         return routed
 
     @property
     def choices(self) -> tuple[int, ...]:
-        """The most workers that the common plan gives a hot key."""
-        hot = self._memories[0].common.head if self._memories else ()
-        return (max((len(key.workers) for key in hot), default=1),) * self._sources
+        """The largest number of workers that a hot key used, per source."""
+        return tuple(self._most)
 
     def error(self, loads: npt.NDArray[np.int64]) -> float:
-        """Nothing is estimated: each part is counted."""
+        """Return 0: nothing is estimated, each part is counted."""
         return 0.0

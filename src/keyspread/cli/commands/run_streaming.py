@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from keyspread.job.sources import Source
     from keyspread.job.streaming import RunningStream
-    from keyspread.spark.streaming.listener import BatchSeen
+    from keyspread.spark.streaming.stream_watch import BatchSeen
 
 _ENDLESS = ("zipf", "drift")
 _RATE, _TRIGGER = 10_000.0, 1.0
@@ -80,7 +80,7 @@ def run_streaming(asked: Asked) -> None:
     from keyspread.job.run_record import RunRecord
     from keyspread.job.streaming import check_stream_options, find_results, start_stream
     from keyspread.spark.launch.master import check_master
-    from keyspread.spark.streaming.listener import StreamWatch
+    from keyspread.spark.streaming.stream_watch import StreamWatch
 
     # Whatever can be refused without Spark is refused before it starts.
     _check(asked)

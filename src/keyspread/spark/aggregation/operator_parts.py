@@ -15,7 +15,7 @@ from keyspread.errors import InputError, KeyspreadError
 from keyspread.operators import Operator
 from keyspread.spark.aggregation.arrow_functions import Tables, in_batches
 from keyspread.spark.aggregation.folds import groups_of, hashable
-from keyspread.spark.routing.keys import column, equal_as_spark_sees, key_hash
+from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash
 from keyspread.spark.streaming.windows import window_of
 
 _ROWS = 4096  # of states in a batch: they may be large
@@ -33,7 +33,7 @@ class OperatorParts:
     """
 
     def __init__(
-        self, df: DataFrame, names: Sequence[str], operator: Operator[Any], first: Sequence[StructField] = ()
+        self, df: DataFrame, names: Sequence[KeyColumn], operator: Operator[Any], first: Sequence[StructField] = ()
     ) -> None:
         self._names, self._operator, self._columns = list(names), operator, df.columns
         fields = df.select(*(column(df, name) for name in names)).schema.fields

@@ -16,7 +16,7 @@ from keyspread.errors import InputError
 from keyspread.spark.aggregation.arrow_functions import Tables, in_batches
 from keyspread.spark.aggregation.folds import fold_table
 from keyspread.spark.aggregation.sql_functions import RULES, Aggregate, exact_average, parse
-from keyspread.spark.routing.keys import column, equal_as_spark_sees, key_hash, quoted
+from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash, quoted
 from keyspread.spark.streaming.windows import window_of
 
 _SHORT = {"mean": "avg", "average": "avg", "std": "stddev", "size": "count"}  # as DataFrame.agg reads {"amount": …}
@@ -26,7 +26,11 @@ class SqlParts:
     """Aggregates by key, taken apart. In a stream the key is led by `first`, columns of ours: a window's bounds."""
 
     def __init__(
-        self, df: DataFrame, names: Sequence[str], aggregates: Mapping[str, Any], first: Sequence[StructField] = ()
+        self,
+        df: DataFrame,
+        names: Sequence[KeyColumn],
+        aggregates: Mapping[str, Any],
+        first: Sequence[StructField] = (),
     ) -> None:
         wanted = _parsed(aggregates)
         grouped = df.groupBy(*(column(df, name) for name in names))
