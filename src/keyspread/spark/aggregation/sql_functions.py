@@ -155,6 +155,7 @@ _OTHER_NAMES = {
     "any": "bool_or",
 }
 _DEFAULTS = {"approx_top_k": ("5",)}  # Spark's own default for an argument left out
+_STAR = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|(?P<star>(?:\A|[(,])\s*\*|\.\s*\*)", re.DOTALL)
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(distinct\b|all\b)?(.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
 
 
@@ -186,6 +187,8 @@ def parse(name: str, text: str) -> Aggregate:
             f"aggregate {name!r}: {function!r} cannot be merged from parts; these can: {known}; "
             "for anything else pass an Operator"
         )
+    if function == "approx_percentile" and arguments[2:] == ["10000"]:  # Spark's default, which PySpark writes out
+        del arguments[2:]
     if len(arguments) not in rule.takes:
         takes = " or ".join(map(str, rule.takes))
         raise InputError(
@@ -195,6 +198,9 @@ def parse(name: str, text: str) -> Aggregate:
         if function != "count":
             raise InputError(f"aggregate {name!r}: {function!r} of * cannot be merged from parts; name a column")
         arguments = ["1"]
+    if any(match["star"] for argument in arguments for match in _STAR.finditer(argument)):
+        # On a worker * would be more: the columns of the routing too.
+        raise InputError(f"aggregate {name!r}: name the columns instead of * in {text!r}")
     plain = text if function != "count_distinct" or distinct else f"count(DISTINCT {arguments[0]})"
     arguments += _DEFAULTS.get(function, ())[len(arguments) - 1 :]
     return Aggregate(name, plain, rule, tuple(f"({argument})" for argument in arguments))

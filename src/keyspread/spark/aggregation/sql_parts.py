@@ -14,6 +14,7 @@ from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
 from keyspread.errors import InputError
 from keyspread.spark.aggregation.arrow_functions import Tables, in_batches
+from keyspread.spark.aggregation.column_sql import aggregate_sql
 from keyspread.spark.aggregation.folds import fold_table
 from keyspread.spark.aggregation.sql_functions import RULES, Aggregate, exact_average, parse
 from keyspread.spark.routing.keys import column, equal_as_spark_sees, key_hash, quoted
@@ -25,10 +26,8 @@ _SHORT = {"mean": "avg", "average": "avg", "std": "stddev", "size": "count"}  # 
 class SqlParts:
     """Aggregates by key, taken apart. In a stream the key is led by `first`, columns of ours: a window's bounds."""
 
-    def __init__(
-        self, df: DataFrame, names: Sequence[str], aggregates: Mapping[str, Any], first: Sequence[StructField] = ()
-    ) -> None:
-        wanted = _parsed(aggregates)
+    def __init__(self, df: DataFrame, names: Sequence[str], aggregates: Any, first: Sequence[StructField] = ()) -> None:
+        wanted = _parsed(df, aggregates)
         grouped = df.groupBy(*(column(df, name) for name in names))
         plain = grouped.agg(*(_plain(one) for one in wanted)).schema.fields  # only looked at, never run
         self._names, self._first = list(names), list(first)
@@ -36,7 +35,7 @@ class SqlParts:
         self._wanted = [_for_type(one, field.dataType) for one, field in zip(wanted, self._results, strict=True)]
         self._own = [f"keyspread_key_{i}" for i in range(len(names))]
         self._kinds = df.groupBy().agg(*self._parts()).schema.fields
-        self.identity: Any = {name: str(what) for name, what in aggregates.items()}
+        self.identity: Any = _identity(aggregates, wanted)
 
     @property
     def width(self) -> int:
@@ -141,22 +140,41 @@ def _numbered(letter: str, aggregate: int, one: Aggregate) -> dict[str, str]:
     return {f"{letter}{j}": _part(aggregate, j) for j in range(len(one.rule.parts))}
 
 
-def _parsed(aggregates: Mapping[str, Any]) -> list[Aggregate]:
-    if not isinstance(aggregates, Mapping) or not aggregates:
-        remedy = f"; make one: {aggregates.__name__}()" if isinstance(aggregates, type) else ""
-        raise InputError(
-            f"aggregates must be a dict such as {{'total': 'sum(amount)'}} or an Operator, got {aggregates!r}{remedy}"
-        )
-    found = []
-    for name, what in aggregates.items():
-        if not isinstance(what, str):
-            raise InputError(f"aggregate {name!r} must be SQL text such as 'sum(amount)', got {what!r}")
-        if "(" in what:
-            found.append(parse(name, what))
-        else:  # Spark's own way: {"amount": "sum"}
-            function = _SHORT.get(what.strip().lower(), what)
-            found.append(replace(parse(name, f"{function}({'1' if name == '*' else quoted(name)})"), name=None))
-    return found
+def _parsed(df: DataFrame, aggregates: Any) -> list[Aggregate]:
+    """Read aggregates in every form that `aggregate` takes."""
+    if isinstance(aggregates, Column):
+        aggregates = [aggregates]
+    if isinstance(aggregates, Mapping) and aggregates:
+        return [_of_item(df, name, what) for name, what in aggregates.items()]
+    if isinstance(aggregates, (list, tuple)) and aggregates and all(isinstance(one, Column) for one in aggregates):
+        return [parse(*aggregate_sql(df, one)) for one in aggregates]
+    remedy = f"; make one: {aggregates.__name__}()" if isinstance(aggregates, type) else ""
+    raise InputError(
+        "aggregates must be a dict such as {'total': 'sum(amount)'}, a list of Columns such as [F.sum('amount')] or an "
+        f"Operator, got {aggregates!r}{remedy}"
+    )
+
+
+def _of_item(df: DataFrame, name: str, what: Any) -> Aggregate:
+    if isinstance(what, Column):
+        return parse(name, aggregate_sql(df, what)[1])
+    if not isinstance(what, str):
+        raise InputError(f"aggregate {name!r} must be SQL text such as 'sum(amount)' or a Column, got {what!r}")
+    if "(" in what:
+        return parse(name, what)
+    # Spark's own way: {"amount": "sum"}
+    function = _SHORT.get(what.strip().lower(), what)
+    return replace(parse(name, f"{function}({'1' if name == '*' else quoted(name)})"), name=None)
+
+
+def _identity(aggregates: Any, wanted: Sequence[Aggregate]) -> Any:
+    """Return what a stream stores to recognise its aggregates after a restart."""
+    if not isinstance(aggregates, Mapping):
+        return [f"{one.plain} AS {one.name}" for one in wanted]
+    return {
+        name: one.plain if isinstance(what, Column) else what
+        for (name, what), one in zip(aggregates.items(), wanted, strict=True)
+    }
 
 
 def _plain(one: Aggregate) -> Column:
