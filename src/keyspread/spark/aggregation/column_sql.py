@@ -65,10 +65,10 @@ def _without_spark_log() -> Iterator[None]:
         log.disabled = before
 
 
-def _texts(df: DataFrame, column: Column) -> Iterator[str]:
+def _texts(df: DataFrame, column: Any) -> Iterator[str]:
     """Make the texts that may be the SQL of a column, the likeliest first."""
     if hasattr(type(column), "to_plan"):  # asked of the type: a classic column takes any attribute for a field
-        text = _of_message(column.to_plan(df.sparkSession.client), outermost=True)  # type: ignore[attr-defined]
+        text = _of_message(column.to_plan(df.sparkSession.client), outermost=True)
         yield from () if text is None else (text,)
         return
     printed = _printed(column)
@@ -169,7 +169,7 @@ def _of_literal(literal: Any) -> str | None:
         case "decimal":
             return f"{value.value}BD"
         case "string":
-            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
         case "binary":
             return f"X'{value.hex()}'"
         case "date":
