@@ -9,7 +9,7 @@ pytest.importorskip("pyspark")
 import keyspread as ks
 from keyspread.deployment import emulated_work, latency
 from keyspread.deployment.answer_check import WrongResultError, check_exact
-from keyspread.deployment.arrivals import at_sources
+from keyspread.deployment.source_messages import at_sources
 from keyspread.deployment.deploy import deploy, steps
 from keyspread.deployment.setup import Setup
 from keyspread.deployment.slots import Slots

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from keyspread.deployment.arrivals import at_sources
+from keyspread.deployment.source_messages import at_sources
 from keyspread.deployment.latency import measure_micro_batches, measure_queues
 from keyspread.deployment.measurements import Deployment, LatencyRun, ThroughputRun
 from keyspread.deployment.prediction import predict

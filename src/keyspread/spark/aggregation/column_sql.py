@@ -1,8 +1,8 @@
-"""The SQL text of a Column that the user passed as an aggregate, on classic Spark and over Spark Connect.
+"""The SQL text of an aggregate that the user passed as a Column, on classic Spark and over Spark Connect.
 
-A Column has no method that returns its SQL. Its text for people (classic) and its wire format (Connect) come close, so
-likely texts are made from them, and Spark says which one means the same as the Column (`DataFrame.sameSemantics`). If
-none does, the Column is refused: a wrong answer is not possible.
+A Column has no method that returns its SQL. Candidates are made from what it prints (classic) or from its wire format
+(Connect). A candidate is used only if Spark says that it means the same as the Column (`DataFrame.sameSemantics`); if
+none does, the Column is refused.
 """
 
 import itertools
@@ -34,7 +34,7 @@ _SUFFIXES = {"byte": "Y", "short": "S", "integer": "", "long": "L", "float": "F"
 def aggregate_sql(df: DataFrame, column: Column) -> tuple[str, str]:
     """Return the name that `groupBy().agg(column)` gives to this aggregate, and the call in SQL, without an alias.
 
-    Raises an InputError if no SQL text is found that Spark takes for the same.
+    Raises an InputError if there is no candidate that means the same.
     """
     if not re.match(r"\w+\(", _printed(column)):
         raise InputError(f"aggregate {_printed(column)!r} must be one call such as F.sum('amount')")
@@ -50,13 +50,13 @@ def _means_the_same(plain: DataFrame, df: DataFrame, text: str) -> bool:
     try:
         with _without_spark_log():
             return plain.sameSemantics(df.groupBy().agg(F.expr(text)))
-    except PySparkException:  # it is not SQL, or not of these columns
+    except PySparkException:  # it is not valid SQL, or names no column of this DataFrame
         return False
 
 
 @contextmanager
 def _without_spark_log() -> Iterator[None]:
-    """Keep PySpark from logging errors of texts that are only tried."""
+    """Keep PySpark from logging the errors of candidates."""
     log = logging.getLogger("SQLQueryContextLogger")
     before, log.disabled = log.disabled, True
     try:
@@ -66,8 +66,8 @@ def _without_spark_log() -> Iterator[None]:
 
 
 def _texts(df: DataFrame, column: Any) -> Iterator[str]:
-    """Make the texts that may be the SQL of a column, the likeliest first."""
-    if hasattr(type(column), "to_plan"):  # asked of the type: a classic column takes any attribute for a field
+    """Yield candidates for the SQL of a column, the likeliest first."""
+    if hasattr(type(column), "to_plan"):  # not of the instance: any attribute of a classic column is a field
         text = _of_message(column.to_plan(df.sparkSession.client), outermost=True)
         yield from () if text is None else (text,)
         return
@@ -76,9 +76,9 @@ def _texts(df: DataFrame, column: Any) -> Iterator[str]:
     for names, suffix in itertools.product((odd, []), ("D", "BD")):
         call = _call(_rewritten(printed, names, suffix))
         if call is not None:
-            # Spark prints a DISTINCT only in names, so that count(x) may be either.
+            # Spark does not print DISTINCT: count(x) may be either.
             yield from (call, call.replace("(", "(DISTINCT ", 1))
-    yield _call(printed) or printed  # SQL already, if it was made by F.expr
+    yield _call(printed) or printed  # a Column made by F.expr prints SQL
 
 
 def _printed(column: Column) -> str:
@@ -87,7 +87,7 @@ def _printed(column: Column) -> str:
 
 
 def _rewritten(printed: str, names: list[str], suffix: str) -> str:
-    """Turn what Spark prints into SQL: with names in backticks, typed numbers and dates, operators as functions."""
+    """Turn what Spark prints into SQL: names in backticks, typed numbers and dates, operators as functions."""
     patterns = [rf"(?<![\w`]){re.escape(name)}(?![\w`])" for name in sorted(names, key=len, reverse=True)]
     tokens = re.compile(_TOKENS.format(names="|".join(patterns) or _NEVER), re.VERBOSE | re.DOTALL)
 
@@ -99,12 +99,12 @@ def _rewritten(printed: str, names: list[str], suffix: str) -> str:
             return f"{'TIMESTAMP' if match['time'] else 'DATE'} '{text}'"
         return f"{text}{suffix}" if match["number"] else text
 
-    function, bracket, rest = printed.partition("(")  # a column may be called like the call: `sum(amount)`
+    function, bracket, rest = printed.partition("(")  # skipped, as a column may be named like the call: `sum(amount)`
     return function + bracket + tokens.sub(sql, rest)
 
 
 def _call(text: str) -> str | None:
-    """Cut the alias off: 'sum(amount) AS total' is 'sum(amount)'; None if it is not one call."""
+    """Cut off the alias: 'sum(amount) AS total' becomes 'sum(amount)'; return None if it is not one call."""
     depth = 0
     for match in re.finditer(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|[()]", text):
         depth += {"(": 1, ")": -1}.get(match[0], 0)
@@ -115,7 +115,7 @@ def _call(text: str) -> str | None:
 
 
 def _of_message(message: Any, outermost: bool = False) -> str | None:
-    """Return the SQL of an expression in Spark Connect's wire format; None for a kind that is not known here."""
+    """Return the SQL of an expression in Spark Connect's wire format; None if its kind is not supported."""
     kind = message.WhichOneof("expr_type")
     value = getattr(message, kind)
     match kind:
