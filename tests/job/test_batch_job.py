@@ -303,7 +303,7 @@ def test_text_is_written_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "no reason was given"),
+        ("", "Spark gave no reason"),
         (
             "[UNRESOLVED_COLUMN] A column `a` cannot be resolved. SQLSTATE: 42703; line 1 pos 4;\n'Project",
             "A column `a` cannot be resolved.",

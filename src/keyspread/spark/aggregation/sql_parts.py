@@ -20,12 +20,8 @@ from keyspread.spark.aggregation.sql_functions import RULES, Aggregate, exact_av
 from keyspread.spark.routing.keys import column, equal_as_spark_sees, key_hash, quoted
 from keyspread.spark.streaming.windows import window_of
 
-_SHORT = {
-    "mean": "avg",
-    "average": "avg",
-    "std": "stddev",
-    "size": "count",
-}  # as DataFrame.agg reads {"amount": "mean"}
+# As DataFrame.agg reads {"amount": "mean"}.
+_SHORT = {"mean": "avg", "average": "avg", "std": "stddev", "size": "count"}
 
 
 class SqlParts:
