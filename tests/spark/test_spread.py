@@ -362,7 +362,7 @@ def test_nothing_is_set_on_the_session(spark, rows):
 def test_the_library_uses_nothing_that_connect_does_not_have():
     folder = Path(keyspread.spark.__file__).parent
     for file in folder.rglob("*.py"):
-        if file.name not in ("session.py", "java.py", "client.py", "classic.py"):
+        if file.name not in ("session.py", "java.py", "client.py", "local_properties.py"):
             found = re.search(r"_jvm|sparkContext|SparkContext|\.rdd\b|_jdf|_jc\b", file.read_text())
             assert found is None, f"{file.name} has {found and found[0]}"
 

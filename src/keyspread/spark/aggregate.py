@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField
 
 from keyspread.errors import InputError
@@ -15,7 +15,7 @@ from keyspread.spark.spread import with_worker
 from keyspread.spark.streaming.stream_aggregate import aggregate_stream
 from keyspread.spark.streaming.windows import Windows
 
-Aggregates = Mapping[str, Any] | Operator[Any]
+Aggregates = Mapping[str, str | Column] | Sequence[Column] | Column | Operator[Any]
 
 
 def aggregate(

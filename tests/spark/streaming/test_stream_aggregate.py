@@ -22,7 +22,7 @@ from frames import setting
 from keyspread import InputError
 from keyspread.operators import Operator
 from keyspread.spark import Totals, aggregate, stream_settings
-from keyspread.spark.aggregation.folds import added, fold_table
+from keyspread.spark.aggregation.folds import add, fold_table
 from keyspread.spark.routing.tags import tags_of
 from keyspread.spark.streaming.state import StateError, StateRules, from_blob, processor, to_blob
 
@@ -293,7 +293,7 @@ def test_the_state_knows_whose_it_is(monkeypatch):
     def merged(workers, aggregate, partition=0, **more):
         monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: partition))
         identity = {"aggregates": {"n": aggregate}, "workers": workers, **more}
-        fold = partial(fold_table, keys=2, folds=[(1, added)])
+        fold = partial(fold_table, keys=2, folds=[(1, add)])
         state = processor(StateRules(fold, identity, workers, windowed=False, mode="update"))
         state.init(handle)
         blob = to_blob(pa.table({"hash": [1, 2], "key": ["a", "b"], "n": [1, 5]}), identity)

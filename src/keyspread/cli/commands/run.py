@@ -160,9 +160,9 @@ def run(
     from keyspread.cli.screens.outcome import show
     from keyspread.cli.stream_argument import refuse_foreign
     from keyspread.job import sinks
-    from keyspread.job.bounded import check_options, result_schema, run_job
+    from keyspread.job.batch_job import check_options, result_schema, run_job
     from keyspread.job.sources import check_partitions, file_source, find_files, made_source
-    from keyspread.job.streaming_sources import topic_source
+    from keyspread.job.stream_sources import topic_source
     from keyspread.schemes import PLANNED, Kind, resolve
     from keyspread.spark.launch.master import check_master
     from keyspread.streams import named_stream

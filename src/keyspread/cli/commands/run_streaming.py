@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from keyspread.job.sources import Source
-    from keyspread.job.streaming import RunningStream
+    from keyspread.job.stream_job import RunningStream
     from keyspread.spark.streaming.stream_watch import BatchSeen
 
 _ENDLESS = ("zipf", "drift")
@@ -78,7 +78,7 @@ def run_streaming(asked: Asked) -> None:
     from keyspread.cli import engine, interruption
     from keyspread.cli.screens import layout
     from keyspread.job.run_record import RunRecord
-    from keyspread.job.streaming import check_stream_options, find_results, start_stream
+    from keyspread.job.stream_job import check_stream_options, find_results, start_stream
     from keyspread.spark.launch.master import check_master
     from keyspread.spark.streaming.stream_watch import StreamWatch
 
@@ -241,7 +241,7 @@ def _check(asked: Asked) -> None:
 def _source(asked: Asked) -> tuple[dict[str, Any], Callable[["SparkSession"], "Source"]]:
     """Give what decides the stream, as plain values, and what reads it once Spark is there."""
     from keyspread.job.sources import file_source, find_files
-    from keyspread.job.streaming_sources import endless_source, topic_source
+    from keyspread.job.stream_sources import endless_source, topic_source
     from keyspread.streams import named_stream
     from keyspread.streams.generated.catalog import NAMES
 

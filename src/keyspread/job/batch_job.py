@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
-from keyspread.job.scheme_loads import Outcome, compare_schemes
+from keyspread.job.scheme_comparison import Outcome, compare_schemes
 from keyspread.job.sources import Malformed, Source
 from keyspread.online.settings import Settings
 from keyspread.planned.plan import Plan

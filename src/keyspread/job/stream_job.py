@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.job import sinks
-from keyspread.job.bounded import wanted_aggregates
+from keyspread.job.batch_job import wanted_aggregates
 from keyspread.job.run_record import RunRecord
 from keyspread.job.sources import Source
 from keyspread.online.settings import Settings
