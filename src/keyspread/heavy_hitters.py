@@ -199,22 +199,6 @@ class SpaceSaving:
             (self._messages + 1) // 2,
         )
 
-    def share_out(self, shares: int, into: "SpaceSaving") -> None:
-        """Put one of so many equal shares of all counts, rounded down, into a summary; what that one had is gone.
-
-        If it has fewer counters, the largest counts are kept.
-        """
-        used = len(self)
-        counts = self.arrays.counts[:used] // shares
-        lower = (self.arrays.counts[:used] - self.arrays.errors[:used]) // shares
-        keys = self.arrays.keys[:used]
-        left = np.flatnonzero(counts > 0)
-        if left.size > into.capacity:
-            left = np.sort(left[np.lexsort((keys[left], -counts[left]))[: into.capacity]])
-        total, messages = -(-self.total // shares), -(-self._messages // shares)
-        into.replace_counters(keys[left], counts[left], (counts - lower)[left], total, messages)
-        into.arrays.scalars[kernels.SHIFT] = self.arrays.scalars[kernels.SHIFT]
-
     def mark(self) -> Mark:
         """Return the counts of this moment, so that later ones can be compared with them."""
         counts = np.zeros(self.capacity, np.int64)
