@@ -42,10 +42,14 @@ class SqlParts:
         self._kinds = df.groupBy().agg(*self._parts()).schema.fields
         self.identity: Any = {name: str(what) for name, what in aggregates.items()}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the key's columns: a Column cannot be pickled, and executors do not need it."""
+        return {name: value for name, value in vars(self).items() if name != "_names"}
+
     @property
     def width(self) -> int:
         """Columns of the stream's tables before the parts: the hash and the key."""
-        return 1 + len(self._first) + len(self._names)
+        return 1 + len(self._first) + len(self._own)
 
     @property
     def schema(self) -> StructType:
