@@ -16,7 +16,7 @@ from keyspread.errors import InputError
 
 _FORMATS = {
     "tsv": "lines of time<TAB>key",
-    "wikibench": "WikiBench traces, lines of 'counter time url flag'; the key is the url",
+    "wikibench": "WikiBench traces: lines of 'counter time url flag'; key = url",
     "words": "tweets, one per line, text or JSON; one message per word",
     "cashtags": "tweets, one per line, text or JSON; one message per cashtag",
     "csv": "values under a header; --key and --time name columns",

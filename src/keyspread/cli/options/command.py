@@ -59,11 +59,13 @@ class CommandGroup(TyperGroup):
 
 
 def _tidy(parameters: list[Any]) -> list[Any]:
-    """Change what --help shows: no `<bool>` behind a flag, no full stop, --help itself in the last panel."""
+    """Change what --help shows: no `<bool>` or `<list[str]>`, no full stop, --help itself in the last panel."""
     panels = any(getattr(parameter, "rich_help_panel", None) for parameter in parameters)
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""  # Typer shows the type of everything that has no metavar
+            parameter.metavar = ""  # Typer shows the type of every option that has no metavar
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: None  # and the type of every argument
         if getattr(parameter, "help", None):
             parameter.help = parameter.help.removesuffix(".")
         if parameter.name == "help" and panels:

@@ -31,7 +31,7 @@ def _files(help: str, *names: str, default: str | None = None, **more: Any) -> A
     return typer.Option(*names, help=help, rich_help_panel=FILES, show_default=default or False, **more)
 
 
-_STREAMS = "Generated stream (zipf, drift, wp, tw, ct; see [b]keyspread datasets list[/b])"
+_STREAMS = "Generated stream (zipf, drift, wp, tw, ct: see [b]keyspread datasets list[/b])"
 
 StreamOrPath = Annotated[str, _input(f"{_STREAMS}, or a file, folder or pattern", completion.streams, "NAME|PATH")]
 StreamName = Annotated[str, _input(_STREAMS, completion.streams, "NAME")]

@@ -37,7 +37,8 @@ def show(title: str, compared: "Sequence[Compared]", recommendation: str, plot: 
     out.print(table)
     for line in (
         "busiest: load of the busiest worker, × an even share, mean over windows",
-        "in windows, at the end: imbalance; per key: replicas per key; rate: × partial-key",
+        "in windows, at the end: imbalance; per key: replicas per key",
+        "rate: messages routed per second, × partial-key",
         f"{mark} no other scheme is better in both imbalance and replicas",
     ):
         out.print(Text(line, layout.QUIET_STYLE))

@@ -115,7 +115,7 @@ def _facts(result: Profile) -> Table:
         [
             ("messages", f"{result.messages:,}", f"hot keys (at least {percent(HOT_SHARE)})", f"{result.hot_keys:,}"),
             ("keys", f"{result.keys:,}", "share of all hot keys", percent(result.hot_share)),
-            ("share of the hottest key", percent(result.p1), "keys with half of all messages", f"{result.half:,}"),
+            ("share of the hottest key", percent(result.p1), "keys with half the messages", f"{result.half:,}"),
             ("fitted Zipf exponent", exponent, "evenness (1 is uniform)", f"{result.evenness:.2f}"),
         ]
     )
