@@ -80,7 +80,7 @@ def _run_bounded(options: RunOptions) -> None:
     from keyspread.job import sinks
     from keyspread.job.bounded import check_options, result_schema, run_job
     from keyspread.job.sources import find_files
-    from keyspread.schemes import PLANNED
+    from keyspread.schemes import PLANNED, Kind, resolve
     from keyspread.spark.launch.master import check_master
     from keyspread.streams import made_stream
     from keyspread.streams.generated.catalog import DEFAULTS
@@ -112,7 +112,7 @@ def _run_bounded(options: RunOptions) -> None:
     verbose = options.spark.verbose
     short = generated is not None and generated.messages <= _SHORT
     settings = spark_settings(input.input, options.spark.jars)
-    counts_keys = scheme.lower() == PLANNED and plan is None
+    counts_keys = resolve(scheme).kind is Kind.PLANNED and plan is None
     steps = 2 + counts_keys + (not output.no_compare) + (target is not None)
     with hold_stderr(not verbose) as held, layout.steps(held.console, steps) as step:
         step("starting Spark")
@@ -189,11 +189,11 @@ def _read_plan(path: str | None, option: str) -> "Plan | None":
 
 def _check_plan_out(path: str | None, scheme: str, overwrite: bool) -> None:
     from keyspread.job.sinks import check_new
-    from keyspread.schemes import PLANNED
+    from keyspread.schemes import Kind, resolve
 
     if path is None:
         return
-    if scheme.lower() != PLANNED:
+    if resolve(scheme).kind is not Kind.PLANNED:
         raise InputError(f"--plan-out is for --scheme planned only, got {scheme}")
     if os.path.isdir(path):
         raise InputError(f"--plan-out must be a file, {path} is a folder")

@@ -16,17 +16,17 @@ def run_inputs() -> list[str]:
 
 
 def schemes() -> list[str]:
-    """Return every scheme that can be simulated, alternatives from the literature included."""
-    from keyspread.peers import PEERS
+    """Return every scheme that can be simulated, published alternatives included."""
+    from keyspread.schemes.registry import DESCRIPTORS
 
-    return [*run_schemes(), *PEERS]
+    return [scheme.name for scheme in DESCRIPTORS]
 
 
 def run_schemes() -> list[str]:
     """Return every scheme that can run on Spark."""
-    from keyspread.schemes import LOOK_AHEAD, PLANNED, SCHEMES
+    from keyspread.schemes.registry import DESCRIPTORS, Kind
 
-    return [*SCHEMES, LOOK_AHEAD, PLANNED]
+    return [scheme.name for scheme in DESCRIPTORS if scheme.kind is not Kind.PEER]
 
 
 def scheme_list(incomplete: str) -> list[str]:
