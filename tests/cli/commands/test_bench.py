@@ -16,7 +16,7 @@ pytest.importorskip("typer")
 from keyspread.cli import main
 from keyspread.spark.launch.cluster import _running
 
-SMALL = ["--workers", "2", "--sources", "2", "--skews", "2.0", "--seconds", "0.1", "--repetitions", "1"]
+SMALL = ["--workers", "2", "--senders", "2", "--skews", "2.0", "--seconds", "0.1", "--repetitions", "1"]
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_small_deployment_as_json(run, spark):
 def test_it_is_shown_to_people(run, spark):
     code, out, _ = run(*SMALL, "--schemes", "planned", "--arrivals", "0", "--work", "cpu", "--milliseconds", "0.5")
     assert code == 0
-    assert "2 sources, 2 workers, 0.5 ms a message (cpu)" in out
+    assert "2 senders, 2 workers, 0.5 ms per message (cpu)" in out
     assert "throughput at saturation" in out
     assert "latency" not in out
     assert all(len(line) <= 80 and "…" not in line for line in out.splitlines())
@@ -62,14 +62,15 @@ def test_it_is_shown_to_people(run, spark):
     ("arguments", "message"),
     [
         (["--workers", "3"], "Spark has 2 cores here and would run that many of 3 workers at once"),
+        (["--senders", "0"], "senders must be at least 1, got 0"),
         (["--workers", "0"], "workers must be at least 1, got 0"),
-        (["--skews", "high"], "--skews must be numbers with commas, such as 1.4,2.0, got 'high'"),
+        (["--skews", "high"], "--skews must be numbers separated by commas, such as 1.4,2.0, got 'high'"),
         (["--schemes", "kg,best"], "unknown scheme 'best'"),
         (["--work", "nap"], "work must be one of sleep, cpu, got 'nap'"),
         (["--executors", "0"], "executors must be at least 1, got 0"),
         (
             ["--executors", "2", "--master", "local[2]"],
-            "--executors starts a cluster of its own, got --master local[2]",
+            "--executors starts a new cluster, got --master local[2]",
         ),
         (["--master", "sc://host"], "--master sc://host is Spark Connect"),
         (["--master", "nowhere"], "unknown master 'nowhere'"),
