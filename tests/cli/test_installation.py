@@ -16,7 +16,7 @@ def named(found: list[Check]) -> dict[str, Check]:
     return {check.name: check for check in found}
 
 
-def test_this_machine_is_well() -> None:
+def test_this_machine_has_everything() -> None:
     found = checks()
     assert [check for check in found if check.needed and not check.ok] == []
     assert all(check.ok or check.remedy for check in found)

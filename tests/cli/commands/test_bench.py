@@ -1,4 +1,4 @@
-"""`keyspread bench deployment`: a small one on the tests' Spark, one line for a mistake, nothing left after Ctrl-C."""
+"""`keyspread bench deployment`: a small one on the tests' Spark, one line for a mistake, no process after Ctrl-C."""
 
 import json
 import logging
@@ -43,13 +43,13 @@ def test_a_small_deployment_as_json(run, spark):
     assert {run["kind"] for run in found["latency"]} == {"queues", "micro-batches"}
     for one in found["latency"]:
         assert 0.001 <= one["waiting"]["p50"] <= one["waiting"]["p99"]
-        assert one["messages"] == 80  # 0.2 s at a fifth of 2,000 a second
+        assert one["messages"] == 80  # 0.2 s at a fifth of 2,000 per second
     key, shuffle = found["throughput"]
     assert key["replicas"] < shuffle["replicas"]
-    assert shuffle["messages"] > key["messages"]  # scaled, so that the busiest worker is at work equally long
+    assert shuffle["messages"] > key["messages"]  # scaled, so that the busiest worker works equally long
 
 
-def test_it_is_shown_to_people(run, spark):
+def test_the_screen(run, spark):
     code, out, _ = run(*SMALL, "--schemes", "planned", "--arrivals", "0", "--work", "cpu", "--milliseconds", "0.5")
     assert code == 0
     assert "2 senders, 2 workers, 0.5 ms per message (cpu)" in out
@@ -85,7 +85,7 @@ def test_a_mistake_is_exit_code_2_and_one_line(run, spark, arguments, message):
 
 
 def test_ctrl_c_leaves_no_process(tmp_path):
-    """A cluster of its own, interrupted while its workers work: the command, its JVMs and their Python workers end."""
+    """Interrupt a cluster while its workers work: the command, its JVMs and their Python workers must end."""
     mark = f"keyspread-test-{os.getpid()}-{time.time_ns()}"
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"TMPDIR": str(tmp_path), "KEYSPREAD_TEST_MARK": mark}
@@ -116,7 +116,7 @@ def test_ctrl_c_leaves_no_process(tmp_path):
 
 
 def marked(mark):
-    """Give the processes that have inherited the mark, by their environment."""
+    """Return the processes that inherited the mark in their environment."""
     found = {}
     for pid, (_, command) in _running().items():
         try:

@@ -86,13 +86,13 @@ def test_list_as_json(run):
     ]
 
 
-def test_the_formats_are_those_that_are_read():
+def test_the_list_has_every_format():
     from keyspread.streams.readers.formats import FORMATS
 
     assert tuple(datasets._FORMATS) == FORMATS
 
 
-def test_describe_a_made_stream_as_json(run):
+def test_describe_a_generated_stream_as_json(run):
     code, out, err = run(
         "describe", "--input", "zipf", *SMALL, "--skew", 1.2, "--seed", 3, "--top", 4, "--windows", 5, "--json"
     )
@@ -225,8 +225,8 @@ def test_what_the_screen_says(run):
     assert "more changes" in out
 
 
-def test_the_law_goes_down(run):
-    """Each row of the plot is at least as long as the one above it."""
+def test_the_distribution_falls(run):
+    """Check that each row of the plot is at least as long as the one above it."""
     _, out, _ = run("describe", *SMALL)
     rows = [
         line.split("┤" if "┤" in line else "│")[1].rstrip() for line in out.splitlines() if "┤" in line or "│" in line
@@ -236,7 +236,7 @@ def test_the_law_goes_down(run):
     assert len(rows[-1]) == 66
 
 
-def test_a_terminal_without_unicode_and_neither_plots_nor_an_engine_come_along():
+def test_a_terminal_without_unicode_and_neither_matplotlib_nor_pyspark_is_imported():
     code = "import sys; from keyspread.cli import main; main(); print({'matplotlib', 'pyspark'} & set(sys.modules))"
     process = command("describe", "--input", "zipf", *SMALL, code=code, PYTHONIOENCODING="ascii")
     out, err = process.communicate()
@@ -381,7 +381,7 @@ def test_make(run, tmp_path):
     assert (read_stream(path, key="key").hashes == ZipfStream(1.4, 1000, 20_000).hashes()).all()
 
 
-def test_what_was_made_is_described_alike(run, tmp_path):
+def test_a_written_stream_has_the_same_description(run, tmp_path):
     path = tmp_path / "made.tsv.gz"
     arguments = ["--input", "drift", *SMALL, "--every", "3000"]
     assert run("make", *arguments, "--out", path)[0] == 0

@@ -20,7 +20,7 @@ def run(capsys, monkeypatch):
         return code, *capsys.readouterr()
 
     monkeypatch.setenv("COLUMNS", "80")
-    logging.disable(logging.CRITICAL)  # PySpark's logger has pytest's own stream, not the descriptor that is held
+    logging.disable(logging.CRITICAL)  # PySpark's logger writes to pytest's stream, not to the descriptor that is held
     yield run
     logging.disable(logging.NOTSET)
 
@@ -35,7 +35,7 @@ def clicks(tmp_path):
 
 
 def test_computed_figures_need_no_spark(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("keyspread.cli.spark_session.spark_session", None)  # would fail if it were called
+    monkeypatch.setattr("keyspread.cli.spark_session.spark_session", None)  # a call would fail
     code, out, err = run("3", "fig-6", "--out", tmp_path)
     assert (code, err) == (0, "")
     assert "At worst still 80 % fewer" in out
@@ -46,7 +46,7 @@ def test_computed_figures_need_no_spark(run, tmp_path, monkeypatch):
     assert {"figure-03.svg", "figure-03.png", "figure-06.svg"} <= set(os.listdir(tmp_path / "figures"))
 
 
-def test_own_data_on_spark(run, spark, tmp_path, clicks):
+def test_files_of_the_user_on_spark(run, spark, tmp_path, clicks):
     arguments = ["11", "--input", clicks, "--seeds", "1", "--out", tmp_path / "out"]
     code, out, err = run(*arguments, "--json")
     assert code == 0
@@ -59,13 +59,13 @@ def test_own_data_on_spark(run, spark, tmp_path, clicks):
     assert all(verdict["outcome"] for verdict in said["figures"][0]["verdicts"])
     page = (tmp_path / "out" / "report.html").read_text()
     assert "clicks.tsv" in page
-    # Again: nothing left to simulate, so Spark is not asked.
+    # The second run has nothing to simulate.
     before = sorted(os.listdir(tmp_path / "out" / "results"))
     assert run(*arguments)[0] == 0
     assert sorted(os.listdir(tmp_path / "out" / "results")) == before
 
 
-def test_a_folder_of_streams_passes_over_what_is_none(run, spark, tmp_path, clicks):
+def test_a_folder_of_streams_skips_other_files(run, spark, tmp_path, clicks):
     (clicks.parent / "README.md").write_text("# About these\n")
     (clicks.parent / "more.tsv").write_text("1\ta\n2\tb\n")
     code, out, err = run("12", "--input", clicks.parent, "--seeds", "1", "--out", tmp_path / "out", "--json")

@@ -1,4 +1,4 @@
-"""`keyspread run`: the layout, the JSON, what is written, and one line with exit code 2 for every mistake."""
+"""`keyspread run`: the screen, the JSON, the files, and one line with exit code 2 for every mistake."""
 
 import gzip
 import io
@@ -32,13 +32,13 @@ ENTRY = "import sys; from keyspread.cli import main; sys.exit(main())"
 
 @pytest.fixture
 def run(spark, capsys):
-    """Run on the session that is there: (exit code, stdout, stderr)."""
+    """Run on the session of the tests: (exit code, stdout, stderr)."""
 
     def run(*arguments):
         code = main([str(argument) for argument in arguments])
         return code, *capsys.readouterr()
 
-    # Not through the descriptor that the command holds: PySpark's logger has pytest's own stream.
+    # PySpark's logger writes to pytest's stream, not to the descriptor that the command holds.
     logging.disable(logging.CRITICAL)
     yield run
     logging.disable(logging.NOTSET)
@@ -108,7 +108,8 @@ def test_without_the_comparison(run, clicks):
     chosen = given["schemes"]["planned"]
     assert chosen["loads"] == [18, 18]
     assert (chosen["head_load"], chosen["replicas"], chosen["replicas_per_key"]) == (None, None, None)
-    assert [(hot["key"], hot["rows"], hot["workers"]) for hot in given["hottest"]][0] == ("anna", 30, None)
+    hottest = given["hottest"][0]
+    assert (hottest["key"], hottest["rows"], hottest["workers"]) == ("anna", 30, None)
     assert "comparing schemes" not in given["seconds"]
     code, out, _ = run(*arguments)
     assert code == 0
@@ -299,14 +300,14 @@ def test_the_verdict_is_honest():
     assert verdict(result(outcome("planned", 5), outcome("key", 5))) == "There is one worker: nothing to spread."
 
 
-def test_the_steps_are_told_on_a_terminal_only():
+def test_steps_are_shown_on_a_terminal_only():
     with layout.steps(None, 2) as step:
         step("counting")
     out = Console(file=io.StringIO(), force_terminal=True, width=80)
     with layout.steps(out, 2) as step:
         step("counting")
-        step("dealing")
-    assert "dealing" in out.file.getvalue()
+        step("routing")
+    assert "routing" in out.file.getvalue()
 
 
 def test_without_pyspark_or_java():
@@ -326,7 +327,7 @@ def test_a_spark_that_does_not_start_is_one_line():
     assert done.stderr.startswith("keyspread: error: Spark did not start: ")
 
 
-def test_standard_error_is_held_and_given_back(capfd):
+def test_standard_error_is_held_and_restored(capfd):
     with standard_error.hold_stderr() as held:
         subprocess.run([sys.executable, "-c", "import os; os.write(2, b'noise of a child\\n')"], check=True)
         assert held.text() == "noise of a child\n"
@@ -359,7 +360,7 @@ def test_ctrl_c_waits_while_spark_starts():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-def test_ctrl_c_stops_spark_and_is_what_comes_out():
+def test_ctrl_c_stops_spark_and_raises_keyboard_interrupt():
     stopped = threading.Event()
 
     def work():
@@ -367,7 +368,7 @@ def test_ctrl_c_stops_spark_and_is_what_comes_out():
             try:
                 interrupt()
             finally:
-                raise ValueError("what Spark throws when it is stopped")
+                raise ValueError("what Spark raises when it is stopped")
 
     def fail():
         with interruption.stop_on_ctrl_c(stopped.set):

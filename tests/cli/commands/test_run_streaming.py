@@ -1,4 +1,4 @@
-"""`keyspread run --streaming`: ended and begun again, it neither loses nor repeats a row; a mistake is one line."""
+"""`keyspread run --streaming`: stopped and resumed, it neither loses nor repeats a row; a mistake is one line."""
 
 import json
 import logging
@@ -24,13 +24,13 @@ DRIFT = ["--input", "drift", "--keys", "300", "--every", "700", "--skew", "1.3",
 
 @pytest.fixture
 def run(spark, capsys):
-    """Run on the session that is there: (exit code, stdout, stderr)."""
+    """Run on the session of the tests: (exit code, stdout, stderr)."""
 
     def run(*arguments):
         code = main(["run", *(str(argument) for argument in arguments)])
         return code, *capsys.readouterr()
 
-    logging.disable(logging.CRITICAL)  # PySpark's logger has pytest's own stream, not the descriptor that is held
+    logging.disable(logging.CRITICAL)  # PySpark's logger writes to pytest's stream, not to the descriptor that is held
     yield run
     logging.disable(logging.NOTSET)
 
@@ -43,7 +43,7 @@ def progress(checkpoint):
 
 
 def interrupt_at(checkpoint, batch):
-    """Press Ctrl-C when this batch is done."""
+    """Send Ctrl-C when this batch is done."""
 
     def press():
         end = time.monotonic() + 300
@@ -55,7 +55,7 @@ def interrupt_at(checkpoint, batch):
 
 
 def counted(spark, out):
-    """Give the count of every key over all batches, and which batches there are."""
+    """Return the count of every key over all batches, and the numbers of the batches."""
     rows = spark.read.parquet(str(out)).collect()
     found = Counter()
     for row in rows:
@@ -64,7 +64,7 @@ def counted(spark, out):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-def test_a_stream_that_is_interrupted_goes_on_without_losing_or_repeating_a_row(run, spark, tmp_path):
+def test_an_interrupted_stream_resumes_without_losing_or_repeating_a_row(run, spark, tmp_path):
     checkpoint, out = tmp_path / "checkpoint", tmp_path / "out"
     same = ["--streaming", *DRIFT, "--checkpoint", checkpoint, "--out", out, "--top", 3]
     code, said, noted = run(*same, "--rate", 5000, "--trigger", 0.2, "--batches", 2, "--senders", 2, "--json")
@@ -82,13 +82,13 @@ def test_a_stream_that_is_interrupted_goes_on_without_losing_or_repeating_a_row(
     assert {name: last["total"][name] for name in expected} == expected
 
     interrupt_at(checkpoint, 3)
-    code, said, noted = run(*same, "--rate", 700, "--trigger", 1)  # at another rate, and from other senders
+    code, said, noted = run(*same, "--rate", 700, "--trigger", 1)  # at another rate, with other senders
     assert code == 0
     assert "run the same command again to resume" in noted
     *table, total, _ = said.splitlines()
     batches = [line.split() for line in table[2:]]
     assert [batch[0] for batch in batches] == [str(2 + i) for i in range(len(batches))]
-    # The first may have been cut at the old rate already, when the run was over.
+    # The first batch may have been planned at the old rate, before the first run stopped.
     assert [batch[1] for batch in batches[1:]] == ["700"] * (len(batches) - 1)
     assert len(batches) >= 2
     rows = sum(int(batch[1].replace(",", "")) for batch in batches)
@@ -96,7 +96,7 @@ def test_a_stream_that_is_interrupted_goes_on_without_losing_or_repeating_a_row(
     assert f"; {2000 + rows:,} rows including earlier runs" in total
     assert progress(checkpoint)["rows"] == 2000 + rows
 
-    # The scheme and the workers may change: what was dealt is merged.
+    # The scheme and the workers may change: results are merged by key.
     code, said, _ = run(
         *same, "--rate", 500, "--trigger", 1, "--batches", 1, "--scheme", "pkg", "--workers", 3, "--json"
     )
@@ -118,7 +118,9 @@ def test_a_folder_that_grows(run, spark, tmp_path):
     same += ["--aggregate", "count=count(*)", "--aggregate", "total=sum(spent)"]
     code, said, noted = run(*same, "--batches", 1)
     assert code == 0
-    assert said.splitlines()[0] == "look-ahead, 2 workers: clicks"  # no terminal here: lines instead of a picture
+    assert (
+        said.splitlines()[0] == "look-ahead, 2 workers: clicks"
+    )  # stdout is not a terminal: lines instead of a picture
     assert said.splitlines()[2].split()[:2] == ["0", "33"]
     assert said.splitlines()[-2].startswith("1 batch, 33 rows in ")
     assert "clicks: skipped 1 malformed" in noted
@@ -133,7 +135,7 @@ def test_a_folder_that_grows(run, spark, tmp_path):
     assert "is of another run, aggregate was" in noted
 
 
-def test_time_is_up_and_nothing_is_kept(run, monkeypatch, tmp_path):
+def test_a_time_limit_without_a_checkpoint(run, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, said, noted = run("--streaming", "--keys", 50, "--seconds", 2, "--rate", 100, "--workers", 2, "--json")
     assert code == 0
@@ -206,16 +208,16 @@ def test_a_mistake_is_exit_code_2_and_one_line_before_spark_starts(capsys, tmp_p
 
 
 @pytest.mark.parametrize("option", [["--rate", "5"], ["--checkpoint", "x"], ["--batches", "1"], ["--trigger", "1"]])
-def test_options_of_a_stream_without_one(capsys, option):
+def test_options_of_a_stream_need_streaming(capsys, option):
     assert main(["run", *option]) == 2
     assert f"{option[0]} is for --streaming only, got {option[1]}" in capsys.readouterr().err
 
 
-def test_a_batch_that_is_told_again_replaces_itself(tmp_path):
+def test_a_batch_that_is_recorded_twice_counts_once(tmp_path):
     record = RunRecord(str(tmp_path))
     assert not record.goes_on({"key": ["a"]})
     record.begin({"key": ["a"]})
-    assert not record.goes_on({"key": ["b"]})  # nothing was done yet
+    assert not record.goes_on({"key": ["b"]})  # no batch was done yet
     (tmp_path / "offsets").mkdir()
     assert record.rows_so_far() == 0
     assert [record.add(batch, rows) for batch, rows in [(0, 5), (1, 7), (1, 7), (2, 1)]] == [5, 12, 12, 13]
@@ -231,13 +233,13 @@ def test_a_batch_that_is_told_again_replaces_itself(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_asks_and_the_second_does_what_it_did(number):
+def test_the_first_signal_requests_a_stop_and_the_second_acts_as_before(number):
     got = []
     before = signal.signal(number, lambda *_: got.append("second"))
     try:
-        with interruption.stop_request() as asked:
+        with interruption.stop_request() as requested:
             os.kill(os.getpid(), number)
-            assert asked.wait(5)
+            assert requested.wait(5)
             assert got == []
             os.kill(os.getpid(), number)
             assert got == ["second"]

@@ -1,4 +1,4 @@
-"""The terminal view of a stream: it fits the terminal, whatever is in the batch, and says what the batch says."""
+"""The screen of a stream: it fits the terminal, whatever the batch contains, and shows the numbers of the batch."""
 
 import io
 
@@ -49,7 +49,7 @@ def test_a_picture_of_any_number_of_workers_fits(workers, width):
     assert [key in line for key, line in zip(("xxx…", "null", "''", "[b]bold[/b]"), keys, strict=True)] == [True] * 4
 
 
-def test_bars_and_course_are_those_of_the_batches():
+def test_bars_and_sparkline_show_the_batches():
     out = console()
     picture = LivePicture("key, 2 workers: rows", out)
     for number, most in enumerate((50, 60, 90)):
@@ -79,7 +79,7 @@ def test_the_last_state_stays():
     assert "batch 0: 10 rows" in out.file.getvalue()
 
 
-def test_a_line_a_batch():
+def test_one_line_per_batch():
     out = console()
     plain = BatchLines(out)
     plain.add(batch([100_000_000, 300_000_000], 100_000, moved=0.5, hottest=(("x" * 200, 100_000_000),)))
