@@ -28,6 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except KeyspreadError as error:
         return _fail(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "pyspark":
+            raise
+        return _fail("this command needs PySpark, which is not installed: pip install 'keyspread[spark,java]'")
     except MemoryError as error:
         return _fail(f"not enough memory ({error}): use fewer keys or messages")
     except KeyboardInterrupt:

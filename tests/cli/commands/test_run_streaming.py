@@ -118,9 +118,7 @@ def test_a_folder_that_grows(run, spark, tmp_path):
     same += ["--aggregate", "count=count(*)", "--aggregate", "total=sum(spent)"]
     code, said, noted = run(*same, "--batches", 1)
     assert code == 0
-    assert (
-        said.splitlines()[0] == "look-ahead, 2 workers: clicks"
-    )  # stdout is not a terminal: lines instead of a picture
+    assert said.splitlines()[0] == "look-ahead, 2 workers: clicks"  # no terminal, so no picture
     assert said.splitlines()[2].split()[:2] == ["0", "33"]
     assert said.splitlines()[-2].startswith("1 batch, 33 rows in ")
     assert "clicks: skipped 1 malformed" in noted

@@ -17,8 +17,8 @@ _LEGEND = (
     "× SG: ratio to shuffle grouping in the same round, median and range",
     "model: predicted from the largest load alone, at saturation",
     "busiest, median: seconds that this worker worked; queue: longest queue of a worker",
-    "max avg: largest average latency of a worker",
 )
+_LATENCY_LEGEND = "max avg: largest average latency of a worker"
 
 
 def show(measured: "Deployment") -> None:
@@ -47,7 +47,7 @@ def show(measured: "Deployment") -> None:
                 out.print(Text(f"Zipf {skew:g}: latency, {what}, {rate}", "bold"))
                 out.print(_latency(measured, kind, skew))
     out.print()
-    for line in _LEGEND:
+    for line in (*_LEGEND, *([_LATENCY_LEGEND] if measured.latency else [])):
         out.print(Text(line, layout.QUIET_STYLE))
     out.print()
 
