@@ -83,6 +83,8 @@ def test_a_mistake_is_exit_code_2_and_one_line(run, spark, arguments, message):
     assert len(err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_ctrl_c_leaves_no_process(tmp_path):
     """A cluster of its own, interrupted while its workers work: the command, its JVMs and their Python workers end."""
     mark = f"keyspread-test-{os.getpid()}-{time.time_ns()}"
