@@ -140,15 +140,38 @@ def test_the_capacity_that_is_said_to_be_needed_is_enough():
         assert needed > 1 / threshold
 
 
-@pytest.mark.parametrize("scheme", ["fastest", "", "planned", "w_choices", None, 5, b"wc"])
+@pytest.mark.parametrize("scheme", ["fastest", "", "w_choices", None, 5, b"wc"])
 def test_an_unknown_scheme_lists_the_known_ones(scheme):
     message = refused(ks.Sender, scheme, 10)
     assert message.startswith(f"unknown scheme {scheme!r}; known are ")
-    for name in (*ks.SCHEMES, "(kg)", "(sg)", "(pkg)", "(rr)", "(wc)", "(dc)", "planned"):
+    aliases = ("(kg)", "(sg)", "(pkg)", "(rr)", "(wc)", "(dc)", "(pk)")
+    for name in (*ks.SCHEMES, *aliases, "planned", "look-ahead", "fish", "hot-key-fanout", "salting"):
         assert name in message
-    if scheme != "planned":
-        assert refused(ks.simulate, HASHES, scheme, 10) == message
-        assert refused(ks.replica_model, [1, 2], 10, scheme) == message
+    assert refused(ks.simulate, HASHES, scheme, 10) == message
+    assert refused(ks.replica_model, [1, 2], 10, scheme) == message
+
+
+@pytest.mark.parametrize(
+    ("scheme", "message"),
+    [
+        ("planned", "planned needs the whole batch: use keyspread.plan"),
+        ("PLANNED", "planned needs the whole batch: use keyspread.plan"),
+        (
+            "look-ahead",
+            "look-ahead needs a sender's part of a batch: use keyspread.simulate or keyspread.spark.spread",
+        ),
+        ("fish", "fish is only simulated, for comparison: use keyspread.simulate"),
+    ],
+)
+def test_a_sender_says_what_to_use_for_a_scheme_that_it_cannot_run(scheme, message):
+    assert refused(ks.Sender, scheme, 10) == message
+
+
+@pytest.mark.parametrize("scheme", ["look-ahead", "salting"])
+def test_the_model_of_replicas_says_which_schemes_it_does_not_know(scheme):
+    assert refused(ks.replica_model, [1, 2], 10, scheme) == (
+        f"there is no model of the replicas of {scheme}: use keyspread.simulate"
+    )
 
 
 TAKE_HASHES = [

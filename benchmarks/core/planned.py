@@ -16,12 +16,12 @@ import sys
 import numpy as np
 
 import keyspread as ks
-from keyspread.evaluation.metrics import hot_from
 from keyspread.planned.planner import BUCKETS_PER_WORKER
 from keyspread.streams.encoded import Encoded
 from keyspread.streams.generated.drift import DriftingZipfStream
 from keyspread.streams.generated.zipf import zipf
 from keyspread.streams.readers.files import read_stream
+from keyspread.threshold import least_hot_count
 
 from common import REAL_STREAMS, show, verdict
 
@@ -34,7 +34,7 @@ def head_replicas(seeds: int) -> None:
             for seed in range(seeds):
                 stream = Encoded.of(zipf(skew, 10_000, 1_000_000, seed=seed))
                 result = ks.simulate(stream, "planned", workers, windows=1, seed=seed)
-                hot = stream.counts[stream.counts >= hot_from(result.threshold, stream.messages)]
+                hot = stream.counts[stream.counts >= least_hot_count(result.threshold, stream.messages)]
                 least = sum(max(1, math.ceil(count / stream.messages * workers)) for count in hot.tolist())
                 parts.append(result.head_replicas / (1.15 * least + hot.size))
                 uneven.append(result.imbalance)

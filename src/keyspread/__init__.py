@@ -4,11 +4,12 @@ The way of a message: hash_keys -> Sender (heavy hitters -> head or tail -> choi
 Importing keyspread imports no engine: `keyspread.spark` carries the rows.
 """
 
-from keyspread.choices import expected_workers, find_choices, replica_model
+from keyspread.choices import expected_workers, find_choices
 from keyspread.errors import InputError, KeyspreadError, SnapshotError
 from keyspread.evaluation.simulate import Simulation, simulate
 from keyspread.hashing import hash_keys
 from keyspread.heavy_hitters import SpaceSaving
+from keyspread.memory_model import replica_model
 from keyspread.online.sender import Sender
 from keyspread.operators import Operator
 from keyspread.planned.plan import HotKey, Plan

@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.evaluation.metrics import hot_from
 from keyspread.kernels import summary as kernels
+from keyspread.threshold import least_hot_count
 
 HeavyHitter = tuple[int, int, int]  # (hash, lower, upper)
 MOST_COUNTERS = 1 << 26
@@ -124,7 +124,7 @@ class SpaceSaving:
         """
         threshold = checks.share("threshold", threshold)
         counts = self.arrays.counts[: len(self)]
-        return self._listed(np.flatnonzero(counts + self._blur >= hot_from(threshold, self.total)))
+        return self._listed(np.flatnonzero(counts + self._blur >= least_hot_count(threshold, self.total)))
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Give the upper bounds of all counters, largest first."""

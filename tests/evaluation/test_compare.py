@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from keyspread import InputError, simulate
-from keyspread.evaluation.compare import ALL, USUAL, Compared, advice, best, compare, frontier
+from keyspread.evaluation.compare import ALL, Compared, advice, best, compare, frontier
+from keyspread.schemes import resolve
 from keyspread.streams import zipf
 from keyspread.streams.encoded import Encoded
 
@@ -20,13 +21,23 @@ def test_the_numbers_are_those_of_simulate():
     found = compare(Encoded.of(stream), 8, sources=3, seed=2, windows=5, threshold=0.05)
     assert [compared.scheme for compared in found] == list(ALL)
     for compared in found:
-        usual = USUAL.get(compared.scheme, {})
-        done = simulate(stream, compared.scheme, 8, sources=3, seed=2, windows=5, threshold=0.05, **usual)
+        recommended = resolve(compared.scheme).recommended
+        done = simulate(stream, compared.scheme, 8, sources=3, seed=2, windows=5, threshold=0.05, **recommended)
         assert (compared.imbalance, compared.windowed_imbalance) == (done.imbalance, done.windowed_imbalance)
         assert (compared.replicas, compared.head_replicas) == (done.replicas, done.head_replicas)
         assert compared.replicas_per_key == done.replicas / done.keys
         assert compared.busiest == pytest.approx(1 + 8 * done.windowed_imbalance)
         assert compared.rate > 0
+
+
+@pytest.mark.parametrize(("alias", "name"), [("pk", "per-key"), ("Dc", "d-choices"), ("FISH", "fish")])
+def test_an_alias_is_compared_like_the_name(alias, name):
+    """An alias must not lose the option that is recommended for per-key."""
+    stream = Encoded.of(np.concatenate([zipf(1.5, 300, 5000, seed=1), zipf(1.5, 300, 5000, seed=2) + 1000]))
+    by_alias, by_name = (compare(stream, 8, [scheme])[0].to_dict() | {"rate": 0} for scheme in (alias, name))
+    assert by_alias == by_name
+    recommended = resolve(name).recommended
+    assert (by_name["windowed_imbalance"] != simulate(stream, name, 8).windowed_imbalance) == bool(recommended)
 
 
 def test_nobody_on_the_frontier_is_beaten_in_both():
@@ -39,8 +50,8 @@ def test_equal_ones_beat_nobody():
 
 
 def test_the_best_is_the_cheapest_that_is_even_enough():
-    assert best([one("key", 0.3, 100), one("dear", 0.0, 900), one("cheap", 0.009, 150)]).scheme == "cheap"
-    assert best([one("key", 0.3, 100), one("less", 0.05, 900)]).scheme == "less"
+    assert best([one("key", 0.3, 100), one("shuffle", 0.0, 900), one("d-choices", 0.009, 150)]).scheme == "d-choices"
+    assert best([one("key", 0.3, 100), one("shuffle", 0.05, 900)]).scheme == "shuffle"
 
 
 def test_advice():

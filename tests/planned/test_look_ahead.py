@@ -118,7 +118,7 @@ def test_a_damaged_memory_is_noticed(damage):
 
 def test_options():
     assert simulate(np.arange(100), "Look-Ahead", 4, tolerance=1, threshold=0.3).threshold == 0.3
-    with pytest.raises(InputError, match="unknown option 'buckets'; look-ahead takes threshold"):
-        simulate(np.arange(100), "look-ahead", 4, buckets=9)
+    with pytest.raises(InputError, match="unknown option 'bucket'; look-ahead takes threshold"):
+        simulate(np.arange(100), "look-ahead", 4, bucket=9)
     with pytest.raises(InputError, match="threshold is a share"):
         simulate(np.arange(100), "look-ahead", 4, threshold=7)

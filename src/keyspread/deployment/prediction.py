@@ -12,7 +12,8 @@ import numpy as np
 import keyspread as ks
 from keyspread.deployment.setup import Setup
 from keyspread.evaluation.queueing import Waiting, finish_times, saturation, waiting
-from keyspread.schemes import PLANNED
+from keyspread.schemes import Kind, resolve
+from keyspread.schemes.d_choices import DChoices
 from keyspread.streams.encoded import Encoded
 
 _TIMED = 200_000
@@ -62,7 +63,9 @@ def _enough(setup: Setup, workers: int) -> int:
 
 def _options(scheme: str, workers: int) -> dict[str, Any]:
     # The default of 1e-4 is 1/n at 10,000 workers: one of them might have twice its share, within tolerance.
-    return {"tolerance": min(1e-4, 0.01 / workers)} if scheme == "d-choices" and workers > 100 else {}
+    return (
+        {"tolerance": min(1e-4, 0.01 / workers)} if isinstance(resolve(scheme).rule, DChoices) and workers > 100 else {}
+    )
 
 
 def _wait(setup: Setup, stream: Encoded, scheme: str, workers: int) -> Waiting:
@@ -81,7 +84,7 @@ def _cpu_of_sending(stream: Encoded, scheme: str, workers: int) -> float:
     hashes = stream.part(0, min(stream.messages, _TIMED))
 
     def route() -> None:
-        if scheme == PLANNED:
+        if resolve(scheme).kind is Kind.PLANNED:
             ks.plan(hashes, workers).route(hashes)
         else:
             ks.Sender(scheme, workers).route(hashes)

@@ -5,7 +5,7 @@ from typing import Any
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.schemes import LOOK_AHEAD, PLANNED, find_scheme
+from keyspread.schemes import LOOK_AHEAD, PLANNED, Kind, online_scheme, resolve
 from keyspread.streams import ZipfStream
 
 SCHEMES = ("key", "partial-key", "shuffle", "d-choices", "w-choices", PLANNED)
@@ -99,8 +99,8 @@ class Setup:
 
 def streaming(scheme: str) -> str:
     """Give the scheme for a stream: a stream cannot be planned whole, so its sources look ahead in each batch."""
-    return LOOK_AHEAD if scheme == PLANNED else scheme
+    return LOOK_AHEAD if resolve(scheme).kind is Kind.PLANNED else scheme
 
 
 def _full_name(name: str) -> str:
-    return PLANNED if str(name).lower() == PLANNED else find_scheme(name).name
+    return PLANNED if resolve(name).kind is Kind.PLANNED else online_scheme(name).name

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from keyspread.evaluation.simulate import simulate
-from keyspread.peers import PEERS
-from keyspread.schemes import LOOK_AHEAD, PLANNED, SCHEMES
+from keyspread.schemes import DESCRIPTORS, Kind, resolve
 from keyspread.streams.encoded import Encoded
 
-ALL = (*(name for name in SCHEMES if name != "greedy"), LOOK_AHEAD, PLANNED, *PEERS)
+ALL = tuple(scheme.name for scheme in DESCRIPTORS if not scheme.needs_choices)
 """Every scheme that needs no further number, and the peers."""
-
-USUAL: dict[str, dict[str, Any]] = {"per-key": {"half_life": "auto"}}
-"""Options that a scheme has here unless others are given: ours as we recommend it, the paper's as in the paper."""
 
 EVEN_ENOUGH = 0.1
 """A busiest worker with at most this part more than its even share is not worth any effort."""
@@ -61,7 +57,7 @@ def compare(
     """
     found = []
     for done, scheme in enumerate(schemes, start=1):
-        told = USUAL.get(scheme, {}) | options
+        told = {**resolve(scheme).recommended, **options}  # ours as we recommend it, the paper's as in the paper
         simulate(_beginning(stream), scheme, workers, sources=sources, seed=seed, **told)  # compiled before the clock
         begin = time.perf_counter()
         result = simulate(stream, scheme, workers, sources=sources, seed=seed, windows=windows, **told)
@@ -89,11 +85,20 @@ def _beginning(stream: Encoded) -> Encoded:
 
 def best(compared: Sequence[Compared]) -> Compared:
     """Give our scheme with the fewest replicas of those that are even enough, else the most even one."""
-    compared = [one for one in compared if one.scheme not in PEERS] or compared
+    compared = [one for one in compared if not _is_peer(one)] or compared
     even = [one for one in compared if one.busiest <= 1 + EVEN_ENOUGH]
     if even:
         return min(even, key=lambda one: (one.replicas, one.windowed_imbalance))
     return min(compared, key=lambda one: (one.windowed_imbalance, one.replicas))
+
+
+def _is_peer(compared: Compared) -> bool:
+    return resolve(compared.scheme).kind is Kind.PEER
+
+
+def _routes_one_by_one(compared: Compared) -> bool:
+    """Whether a message can be routed before the next one is known."""
+    return resolve(compared.scheme).kind not in (Kind.PLANNED, Kind.LOOK_AHEAD)
 
 
 def frontier(compared: Sequence[Compared]) -> list[Compared]:
@@ -123,15 +128,15 @@ def advice(compared: Sequence[Compared], workers: int) -> str:
     if usual is not None and chosen is not usual:
         told += f", with key grouping it would have {usual.busiest:.1f} ×"
     told += f"; it costs {chosen.replicas_per_key:.2f} replicas a key."
-    online = [one for one in compared if one.scheme not in (PLANNED, LOOK_AHEAD)]
-    if chosen.scheme in (PLANNED, LOOK_AHEAD) and online:
+    online = [one for one in compared if _routes_one_by_one(one)]
+    if not _routes_one_by_one(chosen) and online:
         other = best(online)
         told += (
             f" Where messages must be dealt one by one, {other.scheme}: {other.busiest:.2f} × and "
             f"{other.replicas_per_key:.2f}."
         )
         chosen = other
-    better = [one.scheme for one in compared if one.scheme in PEERS and _beats(one, chosen)]
+    better = [one.scheme for one in compared if _is_peer(one) and _beats(one, chosen)]
     if better:
         told += f" Better than {chosen.scheme} in both: {', '.join(better)}, by the rule of others."
     return told

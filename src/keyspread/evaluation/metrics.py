@@ -20,14 +20,6 @@ def imbalance(loads: npt.NDArray[Any], capacities: Sequence[float] | None = None
     return float(burden.max() / total - 1 / loads.size) if total else 0.0
 
 
-def hot_from(threshold: float, total: float) -> float:
-    """Give the count from which a key's share of `total` is the threshold or more.
-
-    A hair below the product, which rounding may push above: 1/75 of 525 is 7, not 7.000000000000001.
-    """
-    return threshold * total * (1 - 1e-12)
-
-
 def skew_score(loads: npt.NDArray[Any]) -> float:
     """Give the mean absolute deviation of the loads over their mean: 0 is perfect (Flink's data skew score).
 

@@ -21,7 +21,7 @@ from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.evaluation.simulate import Simulation, simulate
 from keyspread.online.settings import Settings
-from keyspread.schemes import LOOK_AHEAD, PLANNED, find_scheme
+from keyspread.schemes import resolve
 from keyspread.streams.encoded import Encoded
 
 
@@ -61,11 +61,11 @@ class Run:
         }
         options = {name: value for name, value in settings.items() if value is not None}
         workers = checks.whole_number("workers", workers)
-        if str(scheme).lower() in (PLANNED, LOOK_AHEAD):
-            return cls(stream, str(scheme).lower(), workers, options=tuple(sorted(options.items())), **own)
-        name = find_scheme(scheme).name
-        Settings.of(find_scheme(name), workers, seed=own["seed"], **options)
-        return cls(stream, name, workers, options=tuple(sorted(options.items())), **own)
+        found = resolve(scheme)
+        taken = found.accept(options)
+        if found.rule is not None:
+            Settings.of(found.rule, workers, seed=own["seed"], **taken)
+        return cls(stream, found.name, workers, options=tuple(sorted(options.items())), **own)
 
     def parameters(self) -> dict[str, Any]:
         """Everything that decides the result, as plain values."""

@@ -17,20 +17,18 @@ from keyspread.evaluation import metrics
 from keyspread.kernels.balance import words_for
 from keyspread.kernels.tally import count_bits, tally
 from keyspread.online.sender import Sender
-from keyspread.online.settings import Settings, default_threshold
-from keyspread.peers import Peer, find_peer
-from keyspread.planned.look_ahead import Memory, check_options, common_plan, deal
+from keyspread.peers import Peer
+from keyspread.planned.look_ahead import Memory, common_plan, deal
 from keyspread.planned.plan import Plan
 from keyspread.planned.planner import plan
-from keyspread.schemes import LOOK_AHEAD, PLANNED, find_scheme
+from keyspread.schemes import Kind, resolve
 from keyspread.streams.encoded import Encoded
+from keyspread.threshold import checked_threshold, least_hot_count
 
 _CHUNK = 1 << 18  # messages routed at once: their hashes and workers stay in the cache until they are tallied
 
-
 _UNWEIGHED = np.empty(0, np.int64)
 _Weights = npt.NDArray[np.int64] | None
-_PLANNING = ("buckets", "capacities", "most_moved", "tolerance")
 
 
 @dataclass(frozen=True)
@@ -118,19 +116,21 @@ def simulate(
     relative = checks.capacities(capacities, workers)
     if relative is not None:
         options = options | {"capacities": capacities}
+    found = resolve(scheme)
+    taken = found.accept(options)
     router: _Dealt | _Planner | _LookingAhead
-    if isinstance(scheme, str) and scheme.lower() == PLANNED:
-        router = _Planner(workers, sources, **options)
-    elif isinstance(scheme, str) and scheme.lower() == LOOK_AHEAD:
-        router = _LookingAhead(workers, sources, options)
-    elif peer := find_peer(scheme):
+    if found.kind is Kind.PLANNED:
+        router = _Planner(workers, sources, taken)
+    elif found.kind is Kind.LOOK_AHEAD:
+        router = _LookingAhead(workers, sources, taken)
+    elif found.peer is not None:
         if weighed is not None or relative is not None:
-            raise InputError(f"{peer.name} has neither weights nor capacities in its published rule; leave them out")
-        router = _Peers(peer, workers, sources, seed, options, stream)
+            raise InputError(f"{found.name} has neither weights nor capacities in its published rule; leave them out")
+        router = _Peers(found.peer, workers, sources, seed, taken, stream)
     else:
-        router = _Senders(scheme, workers, sources, seed, options)
+        router = _Senders(found.name, workers, sources, seed, taken)
     by_key = stream.weighed(weighed)
-    is_head = by_key >= metrics.hot_from(router.threshold, int(by_key.sum()))
+    is_head = by_key >= least_hot_count(router.threshold, int(by_key.sum()))
     loads = np.zeros((ends.size, workers), np.int64)
     head_load = np.zeros(workers, np.int64)
     met = np.zeros((stream.hashes.size, words_for(workers)), np.uint64)
@@ -153,7 +153,7 @@ def simulate(
     over_time = np.array([metrics.imbalance(row, relative) for row in np.cumsum(loads, axis=0)])
     window_imbalance = np.array([metrics.imbalance(row, relative) for row in loads])
     return Simulation(
-        scheme=router.name,
+        scheme=found.name,
         workers=workers,
         sources=sources,
         seed=seed,
@@ -179,7 +179,6 @@ def simulate(
 class _Dealt:
     """Message i goes to sender i mod s. Senders know nothing of each other, so each can take its part in one go."""
 
-    name: str
     threshold: float
     _senders: Sequence[Sender | Peer]
 
@@ -221,9 +220,7 @@ class _Senders(_Dealt):
     """Senders of ours."""
 
     def __init__(self, scheme: str, workers: int, sources: int, seed: int, options: dict[str, Any]) -> None:
-        self.name = find_scheme(scheme).name
-        Settings.of(find_scheme(scheme), workers, seed=seed, **options)  # one clear line for a wrong option
-        senders = [Sender(self.name, workers, source=source, seed=seed, **options) for source in range(sources)]
+        senders = [Sender(scheme, workers, source=source, seed=seed, **options) for source in range(sources)]
         self._senders, self.threshold = senders, senders[0].settings.threshold
 
 
@@ -233,10 +230,9 @@ class _Peers(_Dealt):
     def __init__(
         self, peer: type[Peer], workers: int, sources: int, seed: int, options: dict[str, Any], stream: Encoded
     ) -> None:
-        self.name = peer.name
         self.threshold = peer(workers, **options).threshold
         if peer.is_told_hot_keys and "hot" not in options:
-            hot = stream.hashes[stream.counts >= metrics.hot_from(self.threshold, stream.messages)]
+            hot = stream.hashes[stream.counts >= least_hot_count(self.threshold, stream.messages)]
             options = options | {"hot": hot}
         self._senders = [peer(workers, source=source, seed=seed, **options) for source in range(sources)]
 
@@ -244,20 +240,9 @@ class _Peers(_Dealt):
 class _Planner:
     """Every window is planned from itself, close to the plan before."""
 
-    name = PLANNED
-
-    def __init__(
-        self,
-        workers: int,
-        sources: int,
-        threshold: float | None = None,
-        **options: Any,
-    ) -> None:
-        unknown = options.keys() - {*_PLANNING, "capacity", "choices", "half_life"}  # others take these
-        if unknown:
-            raise InputError(f"unknown option {min(unknown)!r}; {PLANNED} takes threshold, {', '.join(_PLANNING)}")
-        self.threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
-        self._options = {name: value for name, value in options.items() if name in _PLANNING}
+    def __init__(self, workers: int, sources: int, options: dict[str, Any]) -> None:
+        self.threshold = checked_threshold(options.get("threshold"), workers)
+        self._options = options | {"threshold": self.threshold}
         self._workers, self._sources = workers, sources
         self._plan: Plan | None = None
         self._most = 1
@@ -268,8 +253,7 @@ class _Planner:
 
     def route(self, keys: npt.NDArray[np.int64], start: int, weights: _Weights) -> npt.NDArray[np.int32]:
         """Plan these messages, then route them."""
-        options = {"previous": self._plan, "threshold": self.threshold, "weights": weights, **self._options}
-        made = plan(keys, self._workers, **options)
+        made = plan(keys, self._workers, previous=self._plan, weights=weights, **self._options)
         self._plan = made
         self._most = max([self._most, *(len(key.workers) for key in made.head)])
         return made.route(keys)
@@ -287,12 +271,8 @@ class _Planner:
 class _LookingAhead:
     """Every window is a batch: each source plans its own part around the common plan of the batch before."""
 
-    name = LOOK_AHEAD
-
     def __init__(self, workers: int, sources: int, options: dict[str, Any]) -> None:
-        check_options(options)
-        threshold = options.get("threshold")
-        self.threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+        self.threshold = checked_threshold(options.get("threshold"), workers)
         self._workers, self._sources = workers, sources
         self._capacities = options.get("capacities")
         self._memories: list[Memory] = []

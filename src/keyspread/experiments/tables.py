@@ -12,9 +12,10 @@ from keyspread.evaluation.run import Run, StreamRecipe
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-from keyspread.online.settings import Settings, default_threshold
-from keyspread.schemes import PLANNED, find_scheme
+from keyspread.online.settings import Settings
+from keyspread.schemes import PLANNED, online_scheme, resolve
 from keyspread.streams import ORIGINALS, ZipfStream, zipf_probabilities
+from keyspread.threshold import default_threshold
 
 # Table I
 CHEAP = 5 * 10**6
@@ -161,9 +162,9 @@ class Table2(Figure):
         """List the schemes, hot and cold keys apart where the scheme tells them apart."""
         rows = []
         for name in PAPER_NAMES:
-            scheme = find_scheme(name)
+            scheme = resolve(name)
             cold = HOT_KEYS["partial-key"] if scheme.tracks_head else HOT_KEYS[name]
-            alias = scheme.alias if scheme.alias != name else "–"
+            alias = ", ".join(scheme.aliases) or "–"
             rows.append((PAPER_NAMES[name], name, alias, HOT_KEYS[name], cold, _apart(scheme.tracks_head)))
         rows.append(("–", PLANNED, "–", HOT_KEYS[PLANNED], COLD_KEYS_PLANNED, _apart(True)))
         return pd.DataFrame(rows, columns=["in_the_paper", "name", "alias", "hot_keys", "other_keys", "hot_and_others"])
@@ -199,7 +200,7 @@ class Table3(Figure):
         sources = _default(Run, "sources")
         taken = [n for n in WORKERS if all(_takes(n, times / n) for times in THRESHOLDS.values())]
         fifth = {round(default_threshold(n) * n, 12) for n in WORKERS}
-        counters = {Settings.of(find_scheme("d-choices"), n).capacity / n for n in WORKERS}
+        counters = {Settings.of(online_scheme("d-choices"), n).capacity / n for n in WORKERS}
         rows = [
             ("n", "workers", _listed(taken), _listed(WORKERS), taken == list(WORKERS)),
             ("s", "sources", str(sources), str(SOURCES), sources == SOURCES),
@@ -249,7 +250,7 @@ def _default(function: Any, parameter: str) -> Any:
 def _takes(workers: int, threshold: float) -> bool:
     """Say whether a sender takes this threshold, as it is."""
     try:
-        return Settings.of(find_scheme("d-choices"), workers, threshold=threshold).threshold == threshold
+        return Settings.of(online_scheme("d-choices"), workers, threshold=threshold).threshold == threshold
     except InputError:
         return False
 

@@ -21,13 +21,14 @@ from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.job.scheme_loads import Outcome, compare_schemes
 from keyspread.job.sources import Malformed, Source
-from keyspread.online.settings import Settings, default_threshold
+from keyspread.online.settings import Settings
 from keyspread.planned.plan import Plan
-from keyspread.schemes import PLANNED, find_scheme
+from keyspread.schemes import PLANNED, Kind, online_scheme, resolve
 from keyspread.spark.aggregate import aggregate
 from keyspread.spark.plan import plan as plan_rows
 from keyspread.spark.routing.keys import Key, key_hash, quoted
 from keyspread.spark.watch import Watch
+from keyspread.threshold import checked_threshold
 
 _ROWS = "keyspread_rows"  # of a key, in the merged result
 _HASH = "keyspread_hash"
@@ -151,6 +152,7 @@ def run_job(
     workers = checks.whole_number("workers", workers)
     top = checks.whole_number("top", top, minimum=0)
     name, threshold = check_options(scheme, workers, plan, options)
+    is_planned = resolve(name).kind is Kind.PLANNED
     wanted = wanted_aggregates(source, aggregates)
     columns = result_schema(source, wanted).names
     clock = _Clock(progress)
@@ -158,12 +160,12 @@ def run_job(
         rows = source.rows.select(*_needed(source, wanted))
         if source.keep:
             rows = _keep(rows, kept)
-        if name == PLANNED and plan is None:
+        if is_planned and plan is None:
             with clock.step("counting keys"):
                 plan = plan_rows(rows, source.key, workers, seed=seed, **options)
                 if strict:  # the sooner the better
                     _check_rows(source, 1, source.malformed(), strict)
-        how = {"plan": plan} if name == PLANNED else {"seed": seed, **options}
+        how = {"plan": plan} if is_planned else {"seed": seed, **options}
         watch = Watch(hottest=0)
         with clock.step("dealing and merging"):
             counted = {**wanted, _ROWS: "count(*)"}
@@ -240,7 +242,8 @@ class _Clock:
 def check_options(scheme: str, workers: int, plan: Plan | None, options: Mapping[str, Any]) -> tuple[str, float]:
     """Give the scheme's name and from which share a key is hot; refuse options that do not go together."""
     workers = checks.whole_number("workers", workers)
-    if isinstance(scheme, str) and scheme.lower() == PLANNED:
+    found = resolve(scheme)
+    if found.kind is Kind.PLANNED:
         if plan is not None and plan.workers != workers:
             raise InputError(
                 f"the plan is for {plan.workers} workers, asked are {workers}: plan anew, or ask for those"
@@ -249,12 +252,11 @@ def check_options(scheme: str, workers: int, plan: Plan | None, options: Mapping
             raise InputError(f"a plan is given, so {min(options)!r} has nothing to do: leave one of them out")
         for wrong in sorted(options.keys() - _FOR_PLANNED - {"threshold"}):
             raise InputError(f"{wrong!r} is for schemes such as d-choices; planned takes threshold, sample, previous")
-        threshold = options.get("threshold")
-        return PLANNED, default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
-    found = find_scheme(scheme)
+        return found.name, checked_threshold(options.get("threshold"), workers)
+    rule = online_scheme(scheme)
     for wrong in (*(["plan"] if plan is not None else []), *sorted(_FOR_PLANNED & options.keys())):
         raise InputError(f"{wrong!r} is for scheme planned only, got scheme {found.name}")
-    return found.name, Settings.of(found, workers, **options).threshold
+    return found.name, Settings.of(rule, workers, **found.accept(options, also=("seed",))).threshold
 
 
 def _free(name: str, taken: Sequence[str]) -> str:

@@ -23,11 +23,11 @@ from keyspread.job.bounded import wanted_aggregates
 from keyspread.job.run_record import RunRecord
 from keyspread.job.sources import Source
 from keyspread.online.settings import Settings
-from keyspread.planned import look_ahead
-from keyspread.schemes import LOOK_AHEAD, PLANNED, find_scheme
+from keyspread.schemes import LOOK_AHEAD, Kind, online_scheme, resolve
 from keyspread.spark.routing.keys import column, free_name
 from keyspread.spark.spread import spread
 from keyspread.spark.streaming.listener import StreamWatch
+from keyspread.threshold import checked_threshold
 
 _BATCH = "batch="  # Spark reads a folder batch=7 of results as a column batch
 
@@ -66,17 +66,17 @@ def find_results(path: str, format: str | None, goes_on: bool) -> Results:
 def check_stream_options(scheme: str | None, workers: int, options: Mapping[str, Any]) -> str:
     """Give the scheme's name; refuse, without Spark, what a stream cannot be dealt by."""
     workers = checks.whole_number("workers", workers)
-    if scheme is None or scheme.lower() == LOOK_AHEAD:
+    found = resolve(LOOK_AHEAD if scheme is None else scheme)
+    if found.kind is Kind.LOOK_AHEAD:
         for name in options.keys() - {"threshold"}:
             raise InputError(f"{name!r} is for schemes such as d-choices; look-ahead takes threshold")
-        look_ahead.check_options(dict(options))
-        return LOOK_AHEAD
-    if scheme.lower() == PLANNED:
+        checked_threshold(options.get("threshold"), workers)
+        return found.name
+    if found.kind is Kind.PLANNED:
         raise InputError(
             f"scheme planned needs all rows before it deals one: a stream takes {LOOK_AHEAD}, or d-choices, …"
         )
-    found = find_scheme(scheme)
-    Settings.of(found, workers, **options)
+    Settings.of(online_scheme(found.name), workers, **found.accept(options, also=("seed",)))
     return found.name
 
 

@@ -13,7 +13,7 @@ from keyspread.kernels.capacities import new_fleet
 from keyspread.kernels.routing import Identity, forget, new_candidates
 from keyspread.online import decay, hotness
 from keyspread.online.settings import Settings
-from keyspread.schemes import Scheme, State, find_scheme
+from keyspread.schemes import Scheme, State, online_scheme
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _NO_SHARES = np.empty(0, np.float64)
@@ -51,7 +51,7 @@ class Sender:
         half_life: float | str | None = None,
         capacities: Sequence[float] | None = None,
     ) -> None:
-        self._scheme: Scheme = find_scheme(scheme)
+        self._scheme: Scheme = online_scheme(scheme)
         settings = Settings.of(
             self._scheme,
             workers,

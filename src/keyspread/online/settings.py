@@ -3,19 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.heavy_hitters import MOST_COUNTERS
+from keyspread.threshold import checked_threshold
 
 if TYPE_CHECKING:
     from keyspread.schemes.scheme import Scheme
-
-
-def default_threshold(workers: int) -> float:
-    """Give 1/(5n): below it two choices are enough, Sec. 3.1."""
-    return 1 / (5 * workers)
 
 
 @dataclass(frozen=True)
@@ -48,17 +44,10 @@ class Settings:
         choices: int | None = None,
         half_life: float | str | None = None,
         capacities: Sequence[float] | None = None,
-        **unknown: Any,
     ) -> "Settings":
         """Check the parameters and fill in what is left to us."""
-        if unknown:
-            raise InputError(
-                f"unknown option {sorted(unknown)[0]!r}; "
-                "a sender takes source, seed, threshold, tolerance, capacity, choices, half_life, "
-                "capacities"
-            )
         workers = checks.whole_number("workers", workers)
-        threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+        threshold = checked_threshold(threshold, workers)
         if choices is None and scheme.needs_choices:
             raise InputError(f"scheme {scheme.name!r} needs choices, the number of workers a hot key may use")
         return cls(

@@ -77,9 +77,9 @@ def read(data: bytes) -> "Sender":
     from keyspread.online.sender import Sender, new_state
 
     sender = Sender.__new__(Sender)
-    from keyspread.schemes import find_scheme
+    from keyspread.schemes import online_scheme
 
-    sender._scheme = find_scheme(header["scheme"])
+    sender._scheme = online_scheme(header["scheme"])
     told = header["settings"]
     told["capacities"] = None if told["capacities"] is None else tuple(told["capacities"])  # JSON has no tuples
     state = new_state(sender._scheme, Settings(**told))

@@ -8,15 +8,10 @@ from keyspread.peers.fish import Fish
 from keyspread.peers.peer import Peer
 from keyspread.peers.salting import Salting
 
-_ALL: tuple[type[Peer], ...] = (Fish, HotKeyFanout, Salting)
+ALL_PEERS: tuple[type[Peer], ...] = (Fish, HotKeyFanout, Salting)
 
-PEERS: tuple[str, ...] = tuple(peer.name for peer in _ALL)
+PEERS: tuple[str, ...] = tuple(peer.name for peer in ALL_PEERS)
 """Their names."""
 
 
-def find_peer(name: str) -> type[Peer] | None:
-    """Give the peer of this name, in any case; None if there is none."""
-    return next((peer for peer in _ALL if isinstance(name, str) and name.lower() == peer.name), None)
-
-
-__all__ = ["PEERS", "Peer", "find_peer"]
+__all__ = ["ALL_PEERS", "PEERS", "Peer"]

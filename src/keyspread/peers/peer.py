@@ -6,11 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from keyspread import checks
-from keyspread.errors import InputError
-from keyspread.online.settings import default_threshold
-
-SENDING = {"tolerance", "capacity", "choices", "half_life"}  # what senders take is accepted, without use here
+from keyspread.threshold import checked_threshold
 
 
 class Peer(ABC):
@@ -24,12 +20,9 @@ class Peer(ABC):
     def __init__(
         self, workers: int, *, source: int = 0, seed: int = 0, threshold: float | None = None, **options: Any
     ) -> None:
-        unknown = options.keys() - self.options.keys() - SENDING
-        if unknown:
-            known = ", ".join(["threshold", *self.options])
-            raise InputError(f"unknown option {min(unknown)!r}; {self.name} takes {known}")
-        self.threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
-        self.given = self.options | {name: value for name, value in options.items() if name in self.options}
+        assert options.keys() <= self.options.keys()  # the registry has refused any other
+        self.threshold = checked_threshold(threshold, workers)
+        self.given = self.options | options
         self.loads = np.zeros(workers, np.int64)
         self.random = np.random.default_rng([seed, source])
         self.keys = np.uint64(np.random.default_rng(seed).integers(0, 2**63))  # the same candidates at every source

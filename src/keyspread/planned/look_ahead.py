@@ -21,12 +21,11 @@ import numpy.typing as npt
 import xxhash
 
 from keyspread import checks
-from keyspread.errors import InputError, SnapshotError
-from keyspread.evaluation.metrics import hot_from
-from keyspread.online.settings import default_threshold
+from keyspread.errors import SnapshotError
 from keyspread.planned.packing import Aim, Counts, place
 from keyspread.planned.plan import Plan, buckets_of
 from keyspread.planned.planner import bucket_count, plan_counted
+from keyspread.threshold import checked_threshold, least_hot_count
 
 _MAGIC = b"KSLA"
 _VERSION = 1
@@ -75,7 +74,7 @@ def common_plan(
     The senders of the last batch may have been more or fewer than there are now, and so may its workers.
     """
     workers = checks.whole_number("workers", workers)
-    threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+    threshold = checked_threshold(threshold, workers)
     known = list(memories)
     previous = known[0].common if known else None
     buckets = bucket_count(workers, previous, None)
@@ -85,7 +84,7 @@ def common_plan(
             tail += memory.counts.buckets
         for key, messages in memory.counts.hot:
             hot[key] = hot.get(key, 0) + messages
-    least = hot_from(threshold, int(tail.sum()) + sum(hot.values()))
+    least = least_hot_count(threshold, int(tail.sum()) + sum(hot.values()))
     for key in [key for key, messages in hot.items() if messages < least]:
         tail[buckets_of(np.array([key], np.int64), buckets)] += hot.pop(key)
     ordered = sorted(hot.items(), key=lambda one: (-one[1], one[0]))
@@ -111,7 +110,7 @@ def deal(
     """
     keys = checks.hashes(hashes)
     workers = common.workers
-    threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+    threshold = checked_threshold(threshold, workers)
     turn = _turn(checks.whole_number("source", source, minimum=0, maximum=2**62), workers)
     weighed = None if weights is None else checks.weights(weights, keys.size)
     aim = Aim(workers, common.capacities)
@@ -143,12 +142,3 @@ def workers_of(keys: Iterable[int], memories: Mapping[int, Memory]) -> dict[int,
             elif counted[bucket]:
                 found[key].add(int(made.buckets[bucket]))
     return {key: len(had) for key, had in found.items()}
-
-
-def check_options(options: dict[str, Any]) -> None:
-    """Refuse what looking ahead has no use for; what other schemes take is accepted."""
-    unknown = options.keys() - {"threshold", "seed", "tolerance", "capacity", "choices", "half_life", "capacities"}
-    if unknown:
-        raise InputError(f"unknown option {min(unknown)!r}; look-ahead takes threshold and capacities")
-    if options.get("threshold") is not None:
-        checks.share("threshold", options["threshold"])

@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.evaluation.metrics import hot_from
 from keyspread.kernels import planned_routing
-from keyspread.online.settings import default_threshold
 from keyspread.planned.packing import Aim, Counts, place
 from keyspread.planned.plan import HotKey, Plan, buckets_of
 from keyspread.streams.encoded import Encoded
+from keyspread.threshold import checked_threshold, least_hot_count
 
 BUCKETS_PER_WORKER = 64
 
@@ -51,7 +50,7 @@ def plan(
     """
     keys = checks.hashes(hashes)
     workers = checks.whole_number("workers", workers)
-    threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+    threshold = checked_threshold(threshold, workers)
     aim = Aim.of(workers, capacities, tolerance, most_moved)
     weighed = None if weights is None else checks.weights(weights, keys.size)
     return plan_counted(keys, aim, previous, threshold, bucket_count(workers, previous, buckets), weights=weighed)[0]
@@ -69,7 +68,7 @@ def plan_counted(
     """Give the plan of a batch, and what was counted for it."""
     batch = Encoded.of(keys)
     distinct, messages = batch.hashes, batch.weighed(weights)
-    hot = np.flatnonzero((messages >= hot_from(threshold, int(messages.sum()))) & (messages > 0))
+    hot = np.flatnonzero((messages >= least_hot_count(threshold, int(messages.sum()))) & (messages > 0))
     hot = hot[np.lexsort((distinct[hot], -messages[hot]))]
     tail = messages.copy()
     tail[hot] = 0

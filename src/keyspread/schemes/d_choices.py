@@ -9,7 +9,7 @@ from keyspread.schemes.scheme import Shares
 class DChoices(HeadAndTail):
     """Hot keys go to the least loaded of d hashed workers; cold keys to the less loaded of two."""
 
-    name, alias = "d-choices", "dc"
+    name, aliases = "d-choices", ("dc",)
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """Compute d; with d = n this is W-Choices."""

@@ -8,7 +8,7 @@ from keyspread.schemes.scheme import Shares
 class Greedy(HeadAndTail):
     """Hot keys go to the least loaded of `choices` hashed workers; cold keys to the less loaded of two."""
 
-    name, alias = "greedy", "greedy"
+    name = "greedy"
     needs_choices = True
 
     def choices(self, settings: Settings, head: Shares) -> int:

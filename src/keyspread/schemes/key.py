@@ -9,7 +9,7 @@ from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Workers
 class KeyGrouping(Scheme):
     """Every key has one worker."""
 
-    name, alias = "key", "kg"
+    name, aliases = "key", ("kg",)
     cold = weighted_routing.FIRST
 
     def choices(self, settings: Settings, head: Shares) -> int:

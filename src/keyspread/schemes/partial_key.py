@@ -8,7 +8,7 @@ from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Workers
 class PartialKeyGrouping(Scheme):
     """Every key has at most two workers."""
 
-    name, alias = "partial-key", "pkg"
+    name, aliases = "partial-key", ("pkg",)
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """Two."""

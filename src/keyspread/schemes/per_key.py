@@ -5,7 +5,7 @@ becomes longer where the loads show that it is too short. `docs/how-it-works.md`
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,8 @@ class PerKey(HeadAndTail):
     A cold key has two: the first, and the second for when the first is ahead.
     """
 
-    name, alias = "per-key", "pk"
+    name, aliases = "per-key", ("pk",)
+    recommended: ClassVar[dict[str, Any]] = {"half_life": "auto"}
     sizes_each_key = True
     cold, hot = weighted_routing.FIRST_OR_SECOND, weighted_routing.OWN_LIST
 

@@ -10,7 +10,7 @@ from keyspread.schemes.scheme import Keys, Shares, State, Workers
 class RoundRobin(HeadAndTail):
     """Hot messages go to all workers in turn; cold keys to the less loaded of two."""
 
-    name, alias = "round-robin", "rr"
+    name, aliases = "round-robin", ("rr",)
     hot = weighted_routing.IN_TURN
 
     def choices(self, settings: Settings, head: Shares) -> int:

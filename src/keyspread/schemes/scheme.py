@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,8 @@ class Scheme(ABC):
     """One way to choose a worker. Each file of this folder holds one."""
 
     name: ClassVar[str]
-    alias: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    recommended: ClassVar[dict[str, Any]] = {}  # options to set unless there is a reason not to
     tracks_head: ClassVar[bool] = False
     needs_choices: ClassVar[bool] = False
     sizes_each_key: ClassVar[bool] = False  # hot keys differ in how many workers they may use

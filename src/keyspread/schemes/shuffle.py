@@ -9,7 +9,7 @@ from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Weights, Worke
 class ShuffleGrouping(Scheme):
     """Loads differ by at most one message."""
 
-    name, alias = "shuffle", "sg"
+    name, aliases = "shuffle", ("sg",)
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """All workers."""

@@ -8,7 +8,7 @@ from keyspread.schemes.scheme import Shares
 class WChoices(HeadAndTail):
     """Hot keys go to the least loaded of all workers; cold keys to the less loaded of two."""
 
-    name, alias = "w-choices", "wc"
+    name, aliases = "w-choices", ("wc",)
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """All workers."""

@@ -8,13 +8,13 @@ from pyspark.sql import functions as F
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.online.settings import default_threshold
 from keyspread.planned.packing import Aim, Counts, place
 from keyspread.planned.plan import Plan, buckets_of
 from keyspread.planned.planner import bucket_count, sharpened
 from keyspread.spark.routing.counting import count_buckets, count_hot, summarised
 from keyspread.spark.routing.keys import Key, key_columns, key_hash
 from keyspread.spark.routing.weights import Weight, weight_column
+from keyspread.threshold import checked_threshold
 
 
 def plan(
@@ -53,7 +53,7 @@ def plan(
     if df.isStreaming:
         raise InputError("a plan needs a bounded DataFrame, got a stream; use an online scheme such as d-choices")
     workers = checks.whole_number("workers", workers)
-    threshold = default_threshold(workers) if threshold is None else checks.share("threshold", threshold)
+    threshold = checked_threshold(threshold, workers)
     if previous is not None and not isinstance(previous, Plan):
         raise InputError(f"previous must be a keyspread.Plan, got {previous!r}; Plan.from_json reads a stored one")
     count = bucket_count(workers, previous, buckets)

@@ -1,5 +1,6 @@
 """`spread`: rows in, rows out, each in the partition of its worker."""
 
+import inspect
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -7,7 +8,7 @@ from pyspark.sql import DataFrame
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.planned.plan import Plan
-from keyspread.schemes import LOOK_AHEAD, PLANNED
+from keyspread.schemes import PLANNED, Kind, resolve
 from keyspread.spark.plan import plan as plan_rows
 from keyspread.spark.routing.keys import Key, free_name, key_columns, key_hash
 from keyspread.spark.routing.look_ahead import look_ahead_worker
@@ -18,19 +19,7 @@ from keyspread.spark.streaming.listener import StreamWatch
 from keyspread.spark.streaming.remembered import Remembered
 from keyspread.spark.watch import Watch
 
-_PLANNING = {
-    "previous",
-    "threshold",
-    "buckets",
-    "sample",
-    "seed",
-    "weight",
-    "capacities",
-    "tolerance",
-    "most_moved",
-    "exact",
-}
-_SENDING = {"capacity", "choices", "half_life"}  # of online schemes: accepted, without use here
+_PLAN_OPTIONS = [name for name, p in inspect.signature(plan_rows).parameters.items() if p.kind is p.KEYWORD_ONLY]
 
 
 def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **options: Any) -> DataFrame:
@@ -86,7 +75,7 @@ def with_worker(
         told = _checked(df, options)
         if told.get("weight") is not None:
             told["weight"] = weight_column(df, told["weight"])
-        if scheme is None or str(scheme).lower() == LOOK_AHEAD:
+        if scheme is None or resolve(scheme).kind is Kind.LOOK_AHEAD:
             routed = df.withColumn(worker, look_ahead_worker(key_hash(df, names), workers, **told))
         else:
             routed = df.withColumn(worker, online_worker(key_hash(df, names), scheme, workers, **told))
@@ -103,13 +92,11 @@ def _checked(df: DataFrame, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_planned(df: DataFrame, scheme: str | None) -> bool:
-    return not df.isStreaming if scheme is None else isinstance(scheme, str) and scheme.lower() == PLANNED
+    return not df.isStreaming if scheme is None else resolve(scheme).kind is Kind.PLANNED
 
 
 def _plan(df: DataFrame, key: Key, workers: int, *, plan: Plan | None = None, **options: Any) -> Plan:
-    for name in options.keys() - _PLANNING - _SENDING:
-        raise InputError(f"unknown option {name!r}; 'planned' takes plan, or {', '.join(sorted(_PLANNING))}")
-    used = {name: value for name, value in options.items() if name in _PLANNING}
+    used = resolve(PLANNED).accept(options, also=_PLAN_OPTIONS)
     if plan is None:
         return plan_rows(df, key, workers, **used)
     if used:

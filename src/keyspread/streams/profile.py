@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
-from keyspread.evaluation.metrics import hot_from, window_ends
+from keyspread.evaluation.metrics import window_ends
 from keyspread.streams.encoded import Encoded
+from keyspread.threshold import least_hot_count
 
 HOT_SHARE = 1 / (5 * 50)
 """A key with this share is called hot here: the paper's threshold 1/(5n) for n = 50 workers."""
@@ -76,7 +77,7 @@ def profile(encoded: Encoded, windows: int = 10, top: int = 10) -> Profile:
     if not messages:
         return Profile(0, 0, 0.0, 0, 0.0, 0, 0.0, None, (), (), 0.0, ())
     ranked = -np.sort(-encoded.counts[encoded.counts > 0])
-    hot = ranked[ranked >= hot_from(HOT_SHARE, messages)]
+    hot = ranked[ranked >= least_hot_count(HOT_SHARE, messages)]
     ends = window_ends(messages, windows)
     sizes = np.diff(ends, prepend=0)
     in_windows = [

@@ -163,7 +163,7 @@ def run(
     from keyspread.job.bounded import check_options, result_schema, run_job
     from keyspread.job.sources import check_partitions, file_source, find_files, made_source
     from keyspread.job.streaming_sources import topic_source
-    from keyspread.schemes import PLANNED
+    from keyspread.schemes import PLANNED, Kind, resolve
     from keyspread.spark.launch.master import check_master
     from keyspread.streams import made_stream
     from keyspread.streams.generated.catalog import DEFAULTS
@@ -228,7 +228,7 @@ def run(
     if master is not None:
         check_master(master)
 
-    counts = scheme.lower() == "planned" and plan is None
+    counts = resolve(scheme).kind is Kind.PLANNED and plan is None
     short = made is not None and made.messages <= _SHORT
     with interruption.held(not verbose) as held, layout.steps(held.console, 3 + counts + (target is not None)) as step:
         step("starting Spark")
@@ -296,10 +296,11 @@ def _plan(path: str | None, option: str) -> "Plan | None":
 
 def _check_plan_out(path: str | None, scheme: str, overwrite: bool) -> None:
     from keyspread.job.sinks import check_new
+    from keyspread.schemes import Kind, resolve
 
     if path is None:
         return
-    if scheme.lower() != "planned":
+    if resolve(scheme).kind is not Kind.PLANNED:
         raise InputError(f"--plan-out is for --scheme planned only, got {scheme}")
     if os.path.isdir(path):
         raise InputError(f"--plan-out must be a file, {path} is a folder")

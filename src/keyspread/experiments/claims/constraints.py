@@ -10,8 +10,8 @@ from keyspread import expected_workers, find_choices
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-from keyspread.online.settings import default_threshold
 from keyspread.streams import zipf_probabilities
+from keyspread.threshold import default_threshold
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

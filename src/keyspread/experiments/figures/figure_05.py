@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from keyspread.choices import replica_model
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-from keyspread.online.settings import default_threshold
+from keyspread.memory_model import replica_model
 from keyspread.streams import zipf_probabilities
+from keyspread.threshold import default_threshold
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

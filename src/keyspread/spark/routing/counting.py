@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyspread.errors import InputError
-from keyspread.evaluation.metrics import hot_from
 from keyspread.heavy_hitters import SpaceSaving
 from keyspread.planned.packing import Counts
 from keyspread.planned.plan import buckets_of
 from keyspread.spark.routing.planned_sql import bucket_of, constant_array, element, turn_of
+from keyspread.threshold import least_hot_count
 
 _SHARPNESS = 10  # counters for each key that could be hot: its share is known to a tenth of the threshold
 _SCHEMA = ", ".join(f"{name} array<bigint>" for name in ("buckets", "keys", "counts", "errors", "totals"))
@@ -41,7 +41,7 @@ def count_hot(
 
     A key is in one bucket, so a bucket below the threshold has no hot key.
     """
-    at_least = hot_from(threshold, int(bucket_loads.sum()))
+    at_least = least_hot_count(threshold, int(bucket_loads.sum()))
     heavy = bucket_loads >= max(at_least, 1)
     if not heavy.any():
         return (), {}
@@ -75,7 +75,7 @@ def summarised(rows: DataFrame, buckets: int, threshold: float) -> Counts:
     for part in parts:
         loads += np.array(part.pop("buckets"), np.int64)
         summaries.append(SpaceSaving.of_counters(capacity, **part))
-    at_least = hot_from(threshold, int(loads.sum()))
+    at_least = least_hot_count(threshold, int(loads.sum()))
     hot = []
     for key, lower, upper in reduce(SpaceSaving.merge, summaries).head(threshold):
         bucket = int(buckets_of(np.array([key], np.int64), buckets)[0])

@@ -12,10 +12,12 @@ import pyarrow as pa
 from pyspark.sql import Column
 
 from keyspread import checks
-from keyspread.planned.look_ahead import Memory, check_options, common_plan, deal
+from keyspread.planned.look_ahead import Memory, common_plan, deal
 from keyspread.planned.plan import Plan
+from keyspread.schemes import LOOK_AHEAD, resolve
 from keyspread.spark.routing.worker_udf import Columns, Route, arrays, worker_column
 from keyspread.spark.streaming.remembered import Remembered, this_task
+from keyspread.threshold import checked_threshold
 
 _NOTHING = np.empty(0, np.int64)
 
@@ -33,7 +35,8 @@ def look_ahead_worker(
 
     It depends on the rows of the partition and on what the batch before left under the checkpoint, nothing else.
     """
-    check_options({"threshold": threshold, **options})
+    resolve(LOOK_AHEAD).accept(options, also=("seed",))
+    checked_threshold(threshold, workers)
     checks.capacities(capacities, workers)
     told = None if capacities is None else tuple(capacities)
     remembered = None if checkpoint is None else Remembered.under(checkpoint)

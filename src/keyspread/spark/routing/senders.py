@@ -10,7 +10,7 @@ from keyspread.errors import InputError
 from keyspread.online.carried import carry
 from keyspread.online.sender import Sender
 from keyspread.online.settings import Settings
-from keyspread.schemes import find_scheme
+from keyspread.schemes import online_scheme, resolve
 from keyspread.spark.routing.worker_udf import Columns, Route, arrays, worker_column
 from keyspread.spark.streaming.remembered import Remembered, this_task
 
@@ -30,9 +30,10 @@ def online_worker(
     """
     if "source" in options:
         raise InputError("unknown option 'source'; on Spark every input partition is a source, numbered as it is")
-    Settings.of(find_scheme(scheme), workers, **options)  # wrong options fail here, not in a task
+    used = resolve(scheme).accept(options, also=("seed",))
+    Settings.of(online_scheme(scheme), workers, **used)  # wrong options fail here, not in a task
     remembered = None if checkpoint is None else Remembered.under(checkpoint)
-    return worker_column(_router(scheme, workers, remembered, options), key_hash, weight)
+    return worker_column(_router(scheme, workers, remembered, used), key_hash, weight)
 
 
 def _router(scheme: str, workers: int, remembered: Remembered | None, options: dict[str, Any]) -> Route:

@@ -19,12 +19,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from keyspread import checks
 from keyspread.errors import InputError, KeyspreadError
-from keyspread.evaluation.metrics import hot_from
-from keyspread.online.settings import default_threshold
 from keyspread.planned.look_ahead import Memory, workers_of
 from keyspread.spark.routing.hot_keys import HotKeys, count_hottest
 from keyspread.spark.streaming.storage import Folder
 from keyspread.spark.watch import Balance, worker_loads
+from keyspread.threshold import checked_threshold, least_hot_count
 
 _ENDED = 100
 """Queries whose end is remembered."""
@@ -108,7 +107,7 @@ class StreamWatch(StreamingQueryListener):
             raise InputError("a StreamWatch is for streams, got a bounded DataFrame; use a Watch")
         threshold = options.get("threshold")
         self._workers = workers
-        self._threshold = default_threshold(workers) if threshold is None else threshold
+        self._threshold = checked_threshold(threshold, workers)
         checkpoint = options.get("checkpoint")
         self._memories = None if checkpoint is None else Folder(Folder(checkpoint).at("keyspread"))
         self._session = routed.sparkSession
@@ -159,7 +158,7 @@ class StreamWatch(StreamingQueryListener):
         keys = self._read_hottest(counted["hottest"])
         shown = keys[: self._hottest]
         choices, moved = self._learned(progress.batchId, [key for key, _, _ in shown])
-        least = hot_from(self._threshold, int(loads.sum()))
+        least = least_hot_count(self._threshold, int(loads.sum()))
         malformed = progress.observedMetrics.get(self._malformed) if self._malformed is not None else None
         return BatchSeen(
             loads,

@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.schemes import LOOK_AHEAD
+from keyspread.schemes import LOOK_AHEAD, resolve
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
 from keyspread.spark.spread import with_worker
@@ -58,7 +58,7 @@ def aggregate_stream(
         "key": list(names),
         "aggregates": parts.identity,
         "window": None if windows is None else [windows.window, windows.slide, windows.time],
-        "scheme": LOOK_AHEAD if scheme is None else str(scheme).lower(),
+        "scheme": resolve(LOOK_AHEAD if scheme is None else scheme).name,
         "workers": workers,
     }
     if checkpoint is not None:
