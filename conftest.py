@@ -46,6 +46,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.fixturenames.insert(0, "spark")  # the session of the other tests, whichever comes first
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+        if item.get_closest_marker("spark") or uses_shared_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))  # a file stays in one process
     result = yield
     chosen, others = [], []
     for item in items:
@@ -64,6 +66,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def uses_session(item: pytest.DoctestItem) -> bool:
     """Tell whether a doctest calls `session`."""
     return any("session(" in example.source for example in item.dtest.examples)
+
+
+def uses_shared_fixture(item: pytest.Item) -> bool:
+    """Tell whether a test uses a fixture that is made once per file."""
+    definitions = getattr(item, "_fixtureinfo", None)
+    return definitions is not None and any(
+        fixtures[-1].scope == "module" for fixtures in definitions.name2fixturedefs.values()
+    )
 
 
 def left_out_as(item: pytest.Item, config: pytest.Config) -> str | None:
@@ -117,9 +127,13 @@ def spark() -> "Iterator[SparkSession]":
 
     remote = os.environ.get("KEYSPREAD_TEST_REMOTE")
     where = {"remote": remote} if remote else {"master": "local[2,4]"}
-    preloaded = {"spark.python.daemon.module": "keyspread.spark.launch.daemon"}  # saves two seconds per Python worker
+    config = {
+        "spark.sql.shuffle.partitions": 4,
+        "spark.python.daemon.module": "keyspread.spark.launch.daemon",  # saves two seconds per Python worker
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # jobs are short: optimized code does not pay
+    }
     try:
-        running = session(**where, **preloaded, **{"spark.sql.shuffle.partitions": 4})
+        running = session(**where, **config)
     except JavaMissingError as error:
         pytest.skip(str(error))
     yield running
