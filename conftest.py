@@ -105,11 +105,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Print, as the last line, how many tests were left out and how to run them."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     left_out = config.stash.get(LEFT_OUT, {})
-    parts = []
-    if left_out.get("spark"):
-        parts.append(f"{left_out['spark']} tests with Spark were left out: ./dev test runs them")
-    if left_out.get("slow"):
-        parts.append(f"{left_out['slow']} slow tests were left out: ./dev test --slow runs them")
+    parts = [
+        f"left out: {left_out[marker]} {name} (./dev test{option} runs them)"
+        for marker, name, option in (("spark", "tests with Spark", ""), ("slow", "slow tests", " --slow"))
+        if left_out.get(marker)
+    ]
     if reporter is not None and parts:
         reporter.write_line("; ".join(parts))
 

@@ -1,6 +1,6 @@
-"""Time to the first routed message in a new process: with an empty cache of compiled kernels, and with a full one.
+"""Time from the start of a process to its first routed message, without and with cached kernels.
 
-Printed as a ratio to `import numba` alone, in the same run.
+The times are printed as ratios to `import numba` alone, in the same run.
 """
 
 import os
