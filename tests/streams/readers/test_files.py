@@ -201,7 +201,7 @@ def test_a_file_that_may_not_be_read(write, monkeypatch):
         read_stream(path)
 
 
-PACKED = gzip.compress(b"".join(b"%d\tkey %d\n" % (number, number) for number in range(1000)))
+PACKED = gzip.compress(b"".join(b"%d\tkey %d\n" % (number, number) for number in range(1000)), mtime=0)
 
 
 @pytest.mark.parametrize(
