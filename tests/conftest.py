@@ -5,11 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import configuration, settings
 
 # No deadline: how long an example takes depends on the machine.
 settings.register_profile("keyspread", deadline=None)
 settings.load_profile("keyspread")
+# Examples that failed are kept in the project, in whatever folder pytest was started.
+configuration.set_hypothesis_home_dir(Path(__file__).resolve().parent.parent / ".hypothesis")
 
 
 @pytest.fixture(scope="session")

@@ -136,11 +136,12 @@ TWO_PROCESSES = ["-n", "2", "--dist", "loadgroup"]
         (["--quick"], [["--quick", *TWO_PROCESSES]]),
         (["--slow"], [["--slow"]]),
         (["--all"], [[*TWO_PROCESSES], ["--slow"]]),
-        (["-k", "a.py"], [[*TWO_PROCESSES, "-k", "a.py"]]),  # an expression, though a file has this name
+        (["-n", "4"], [[*TWO_PROCESSES, "-n", "4"]]),  # the last one counts
+        (["-k", "a.py"], [["-k", "a.py"]]),  # an expression, though a file has this name
     ],
 )
 def test_the_whole_suite(dev: ModuleType, here: Path, given: list[str], expected: list[list[str]]) -> None:
-    """From any folder, all tests run in two processes, but slow tests run alone."""
+    """From any folder, all tests run in two processes; slow tests and those selected by an expression run in one."""
     (here / "a.py").touch()
     suite = [str(dev.ROOT / "tests"), str(dev.ROOT / "src")]
     steps, folder = dev.commands("test", given)
@@ -230,7 +231,7 @@ def test_a_benchmark_imports_what_exists(name: str) -> None:
 
 def test_every_benchmark_is_in_the_measurements_and_the_other_way_round() -> None:
     text = (REPOSITORY / "docs" / "measurements.md").read_text()
-    assert sorted(set(re.findall(r"\./dev bench (\w+)", text))) == NAMES
+    assert sorted(set(re.findall(r"\./dev bench ([a-z]\w*)", text))) == NAMES
 
 
 def test_a_benchmark_runs_where_the_user_is_and_finds_the_shared_code(dev: ModuleType, here: Path) -> None:
