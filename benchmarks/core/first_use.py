@@ -16,7 +16,7 @@ CODE = "import numpy as np, keyspread as ks; ks.Sender({scheme!r}, 50).route(np.
 
 def seconds(code: str, cache: str) -> float:
     begin = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": cache})
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": cache})
     return time.perf_counter() - begin
 
 
