@@ -46,8 +46,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.fixturenames.insert(0, "spark")  # the session of the other tests, whichever comes first
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-        if item.get_closest_marker("spark") or uses_shared_fixture(item):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))  # a file stays in one process
     result = yield
     chosen, others = [], []
     for item in items:
@@ -59,21 +57,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.stash[LEFT_OUT][reason] = config.stash[LEFT_OUT].get(reason, 0) + 1
     if others:
         config.hook.pytest_deselected(items=others)
-        items[:] = chosen
+    if hasattr(config, "workerinput"):
+        # In one of several processes: begin with the files that use Spark, which take longest, so that all processes
+        # end at about the same time.
+        long = {item.path for item in chosen if item.get_closest_marker("spark")}
+        chosen.sort(key=lambda item: item.path not in long)
+    items[:] = chosen
     return result
 
 
 def uses_session(item: pytest.DoctestItem) -> bool:
     """Tell whether a doctest calls `session`."""
     return any("session(" in example.source for example in item.dtest.examples)
-
-
-def uses_shared_fixture(item: pytest.Item) -> bool:
-    """Tell whether a test uses a fixture that is made once per file."""
-    definitions = getattr(item, "_fixtureinfo", None)
-    return definitions is not None and any(
-        fixtures[-1].scope == "module" for fixtures in definitions.name2fixturedefs.values()
-    )
 
 
 def left_out_as(item: pytest.Item, config: pytest.Config) -> str | None:

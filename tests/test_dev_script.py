@@ -125,7 +125,7 @@ def arguments_of(command: list[str], root: Path) -> list[str]:
     return command[len(always) :]
 
 
-TWO_PROCESSES = ["-n", "2", "--dist", "loadgroup"]
+TWO_PROCESSES = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_help_names_every_command(dev: ModuleType) -> None:
             "left out: 1 tests with Spark (./dev test runs them); left out: 1 slow tests",
         ),
         (["--slow"], {"slow"}, "1 passed, 2 deselected"),
-        (["-n", "2", "--dist", "loadgroup"], {"plain", "engine"}, "left out: 1 slow tests"),
+        (["-n", "2", "--dist", "loadfile"], {"plain", "engine"}, "left out: 1 slow tests"),
         (["-k", "plain"], {"plain"}, "1 passed, 2 deselected"),
     ],
 )
