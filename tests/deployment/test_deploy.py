@@ -9,10 +9,10 @@ pytest.importorskip("pyspark")
 import keyspread as ks
 from keyspread.deployment import emulated_work, latency
 from keyspread.deployment.answer_check import WrongResultError, check_exact
-from keyspread.deployment.arrivals import at_sources
 from keyspread.deployment.deploy import deploy, steps
 from keyspread.deployment.setup import Setup
 from keyspread.deployment.slots import Slots
+from keyspread.deployment.source_messages import at_sources
 from keyspread.deployment.throughput import measure_throughput
 
 SETUP = Setup(skews=(2.0,), workers=2, sources=3, keys=50, milliseconds=0.1, seconds=0.1, arrivals=0.1)

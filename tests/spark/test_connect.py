@@ -1,4 +1,4 @@
-"""Spark Connect: the tests that are marked for it, run again in a process that has no classic session."""
+"""Spark Connect: run the tests that are marked `connect` in a process without a classic session."""
 
 import os
 import re
@@ -24,7 +24,7 @@ def test_the_marked_tests_pass_over_connect():
         timeout=900,
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-    told = re.search(r"(\d+) passed", done.stdout)
-    assert told is not None
-    assert int(told[1]) > 30
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) > 30
     assert not re.search(r"skipped|xfailed", done.stdout)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def in_a_new_process(script: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Start-up can be seen once a process only."""
+    """Run a script in a new process, because Spark starts only once per process."""
     inherited: Mapping[str, str] = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     return subprocess.run(
         [sys.executable, "-c", script],
@@ -64,7 +64,7 @@ def test_config_is_applied_to_the_active_session(spark: "SparkSession") -> None:
 
 
 def test_a_name_without_a_dot_is_refused() -> None:
-    with pytest.raises(InputError, match=r"takes master, app_name, remote and .*, got cores=3; .*\*\*"):
+    with pytest.raises(InputError, match=r"takes master, app_name, remote and .*, got cores=3: .*\*\*"):
         session(cores=3)
 
 
@@ -87,13 +87,13 @@ print(spark.range(10).count())
 spark.stop()
 spark = session(master="local[2]")  # the same JVM, another master
 print(spark.sparkContext.master)
-spark.sparkContext._jvm.java.lang.System.err.println("heard from the JVM")
+spark.sparkContext._jvm.java.lang.System.err.println("printed by the JVM")
 time.sleep(1)
 """
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["10", "local[2]"]
-    assert done.stderr == "heard from the JVM\n"
+    assert done.stderr == "printed by the JVM\n"
 
 
 @pytest.mark.spark
@@ -106,7 +106,7 @@ def test_a_failed_start_shows_what_the_jvm_said() -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_connect_starts_as_quietly() -> None:
+def test_connect_prints_nothing_when_it_starts() -> None:
     pytest.importorskip("grpc_status")
     done = in_a_new_process(
         """

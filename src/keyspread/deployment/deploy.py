@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from keyspread.deployment.arrivals import at_sources
 from keyspread.deployment.latency import measure_micro_batches, measure_queues
 from keyspread.deployment.measurements import Deployment, LatencyRun, ThroughputRun
 from keyspread.deployment.prediction import predict
 from keyspread.deployment.setup import Setup
 from keyspread.deployment.slots import Slots
+from keyspread.deployment.source_messages import at_sources
 from keyspread.deployment.throughput import measure_throughput
 from keyspread.spark.classic import master_of
 

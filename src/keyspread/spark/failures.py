@@ -1,4 +1,4 @@
-"""What went wrong in Spark, in one line: the reason, without the way it took through the JVM."""
+"""Errors of Spark in one line: the reason, without stack traces."""
 
 import re
 from collections.abc import Iterator
@@ -15,20 +15,20 @@ _UNREADABLE = re.compile(r"while reading file (?:file:(?://)?)?(\S+?)\.?\s")
 
 
 class SparkError(KeyspreadError):
-    """Spark could not do it; the message is its reason."""
+    """Spark failed; the message is its reason."""
 
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """Turn whatever Spark throws into one line; everything else passes."""
+    """Turn errors of Spark into one line; other errors pass through."""
     try:
         yield
     except (PySparkException, Py4JError) as problem:
-        raise told(problem) from problem
+        raise one_line_error(problem) from problem
 
 
-def told(problem: BaseException) -> KeyspreadError:
-    """Give the error to show: an InputError if a query or a path was wrong, else a SparkError."""
+def one_line_error(problem: BaseException) -> KeyspreadError:
+    """Return the error to show: an InputError if a query or a path is wrong, otherwise a SparkError."""
     condition = problem.getCondition() if isinstance(problem, PySparkException) else None
     kind = InputError if type(problem).__name__ in ("AnalysisException", "ParseException") else SparkError
     reason = why(str(problem))
@@ -36,15 +36,15 @@ def told(problem: BaseException) -> KeyspreadError:
         return InputError(f"{reason.rstrip('.')}: check the path")
     unreadable = _UNREADABLE.search(str(problem))
     if unreadable:
-        return InputError(f"{unreadable[1]}: cannot be read ({reason}): is it whole, and of this format?")
+        return InputError(f"{unreadable[1]}: cannot be read ({reason}): check that it is complete and of this format")
     return kind(reason if kind is InputError else f"Spark failed: {reason}")
 
 
 def why(text: str) -> str:
-    """Give the innermost reason in a message of Spark's, a stack trace or a Python traceback."""
+    """Return the innermost reason in a message of Spark, a stack trace or a Python traceback."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
-        return "no reason was given"
+        return "Spark gave no reason"
     found = [match for match in map(_ERROR_LINE.match, lines) if match]
     caused = [match for match, line in ((m, m.string) for m in found) if line.startswith("Caused by: ")]
     if caused:
@@ -62,6 +62,6 @@ def why(text: str) -> str:
 
 
 def _named(match: re.Match[str]) -> str:
-    """'java.util.zip.ZipException: bad' → 'ZipException: bad'; our own errors need no name."""
+    """Shorten 'java.util.zip.ZipException: bad' to 'ZipException: bad'; omit the name of our own errors."""
     name = match[1].rpartition(".")[2]
     return match[2] if match[1].startswith("keyspread") else f"{name}: {match[2]}"

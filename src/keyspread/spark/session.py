@@ -1,6 +1,6 @@
-"""A Spark session that says nothing unless something is wrong, on a machine with or without Java.
+"""`session`: a Spark session that prints errors only, on a machine with or without Java.
 
-May be changed here: the defaults of our own sessions. Users' sessions are never touched by the library.
+The defaults apply to sessions that start here. The library never changes settings of other sessions.
 """
 
 import os
@@ -20,12 +20,12 @@ from keyspread.spark.launch.stderr import StartupErrors
 
 _DEFAULTS = {
     "spark.app.name": "keyspread",
-    "spark.driver.memory": "2g",  # with a local master everything is in the driver; Spark's 1g is little
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",  # fastest for routing in Python
+    "spark.driver.memory": "2g",  # a local master runs everything in the driver, and Spark's default of 1g is small
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",  # the fastest for routing in Python
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# Stopping a streaming query in mid-batch can overflow a stack of the usual size, and prints all of it.
+# Stopping a streaming query in mid-batch can overflow a stack of the default size, which prints a long trace.
 _STACK = "-Xss16m"
 _LOG4J = Path(__file__).parent / "launch" / "log4j2.properties"
 _SHORT = {"master": "spark.master", "app_name": "spark.app.name", "remote": "spark.remote"}
@@ -33,14 +33,14 @@ _CONNECT_CLIENT = ("spark.sql.", "spark.remote", "spark.app.name")
 
 
 def session(**config: Any) -> SparkSession:
-    """A running Spark session that prints errors only; Java is found, or brought by `keyspread[java]`.
+    """Return a running Spark session that prints errors only; find Java, or use the one of `keyspread[java]`.
 
-    For commands, tests and quick starts; the library works with any other session as well. If Spark runs in
-    this process already, its session is returned, with `config` applied as by `SparkSession.builder`.
+    It is for commands, tests and quick starts; the library works with any other session too. If Spark already runs in
+    this process, its session is returned, with `config` applied as by `SparkSession.builder`.
 
-    `config` may have `master` (`local[*]` if not given), `app_name`, `remote`, and every setting of Spark by
-    its name with dots. `remote` makes it a Spark Connect session: of a server (`sc://host`), or of one that
-    is started here (`local[2]`).
+    `config` takes `master` (default `local[*]`), `app_name`, `remote`, and every setting of Spark by its name with
+    dots. `remote` makes it a Spark Connect session: to a server (`sc://host`), or to one that is started here
+    (`local[2]`).
 
     >>> from keyspread.spark import session
     >>> spark = session(master="local[2,4]", **{"spark.sql.shuffle.partitions": 4})
@@ -63,14 +63,14 @@ def session(**config: Any) -> SparkSession:
 def _text(name: str, value: Any) -> str:
     if name not in _SHORT and "." not in name:
         raise InputError(
-            f"session() takes {', '.join(_SHORT)} and settings of Spark, got {name}={value!r}; "
-            'a setting is given as session(**{"spark.ui.enabled": True})'
+            f"session() takes {', '.join(_SHORT)} and settings of Spark, got {name}={value!r}: "
+            'pass a setting as session(**{"spark.ui.enabled": True})'
         )
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _runs_already() -> bool:
-    # spark-submit starts the JVM first and then this Python: master and settings are its business then.
+    # spark-submit starts the JVM before this Python process, and decides on master and settings.
     return SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -93,23 +93,23 @@ def _start(wanted: dict[str, str]) -> SparkSession:
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if (remote or wanted["spark.master"]).startswith("local"):
-        # Otherwise Spark looks up the host's name, which many laptops cannot. A cluster needs the real one.
+        # Otherwise Spark looks up the name of the host, which fails on many laptops. A cluster needs the real address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = _DEFAULTS | wanted
     java_options = [f'"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"', _STACK]
-    java_options.append(wanted.get("spark.driver.extraJavaOptions", ""))  # last, so that the caller's win
+    java_options.append(wanted.get("spark.driver.extraJavaOptions", ""))  # last, so that the caller's take precedence
     settings["spark.driver.extraJavaOptions"] = " ".join(java_options).strip()
 
     with StartupErrors() as errors:
         if SparkContext._gateway is None:
-            # What the builder would do, but with the JVM's standard error in our hands. SPARK_REMOTE is in
-            # the settings by now; the launcher would refuse it beside a master.
+            # As the builder does, but with the JVM's standard error redirected. SPARK_REMOTE is already in the
+            # settings; the launcher would refuse it together with a master.
             os.environ.pop("SPARK_REMOTE", None)
             conf = SparkConf().setAll([(k, v) for k, v in settings.items() if k != "spark.remote"])
             gateway = launch_gateway(conf, {"stderr": errors.descriptor})  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway)
         if remote is not None:
-            # The server has all settings from its launch; the client may set few, and warns of others.
+            # The server got all settings at its launch; the client may set only these, and warns about others.
             settings = {k: v for k, v in settings.items() if k.startswith(_CONNECT_CLIENT)}
         return _get(settings)
 

@@ -22,8 +22,8 @@ from rich.console import Console
 from keyspread.cli import interruption, main
 from keyspread.cli.screens import layout
 from keyspread.cli.screens.outcome import show, verdict
-from keyspread.job.bounded import HotKey, JobResult
-from keyspread.job.scheme_loads import Outcome
+from keyspread.job.batch_job import HotKey, JobResult
+from keyspread.job.scheme_comparison import Outcome
 from keyspread.job.sources import Malformed, Source
 
 SMALL = ["run", "--messages", "5e3", "--keys", "200", "--workers", "4"]

@@ -1,4 +1,4 @@
-"""Folding partial states by column, against plain Python that does it value by value."""
+"""Folds on columns of partial states, compared with plain Python that works value by value."""
 
 import math
 import statistics
@@ -30,7 +30,7 @@ def by_key(pairs):
 
 
 def folded(pairs, fold, kind, cut=None):
-    """Fold all at once, or in two halves and then what came of them."""
+    """Fold all rows at once, or fold two parts and then their results."""
     table = pa.table(
         {"k": pa.array([key for key, _ in pairs], pa.string()), "v": pa.array([v for _, v in pairs], kind)}
     )
@@ -42,16 +42,16 @@ def folded(pairs, fold, kind, cut=None):
     return dict(zip(result["k"].to_pylist(), result["v"].to_pylist(), strict=True))
 
 
-def known(values):
+def not_null(values):
     return [value for value in values if value is not None]
 
 
-def above_all(value):
+def nan_last(value):
     return math.inf if math.isnan(value) else value, math.isnan(value)
 
 
 SIMPLE = {
-    "sum": (folds.added, lambda vs: sum(vs)),
+    "sum": (folds.add, lambda vs: sum(vs)),
     "max": (folds.greatest, max),
     "min": (folds.least, min),
     "and": (folds.bits(np.bitwise_and), lambda vs: int(np.bitwise_and.reduce(vs))),
@@ -64,23 +64,23 @@ SIMPLE = {
 @given(pairs=rows(INTS), cut=st.integers(0, 40))
 def test_whole_numbers(name, pairs, cut):
     fold, oracle = SIMPLE[name]
-    expected = {key: oracle(known(vs)) if known(vs) else None for key, vs in by_key(pairs).items()}
+    expected = {key: oracle(not_null(vs)) if not_null(vs) else None for key, vs in by_key(pairs).items()}
     assert folded(pairs, fold, pa.int64()) == folded(pairs, fold, pa.int64(), cut) == expected
 
 
 @pytest.mark.parametrize(("fold", "best"), [(folds.greatest, max), (folds.least, min)])
 @given(pairs=rows(FLOATS), cut=st.integers(0, 40))
-def test_nan_is_above_all(fold, best, pairs, cut):
+def test_nan_is_larger_than_all_others(fold, best, pairs, cut):
     found = folded(pairs, fold, pa.float64(), cut)
     for key, values in by_key(pairs).items():
-        expected = best(known(values), key=above_all, default=None)
+        expected = best(not_null(values), key=nan_last, default=None)
         assert found[key] == expected or (math.isnan(found[key]) and math.isnan(expected))
 
 
 @given(pairs=rows(st.none() | st.booleans()), cut=st.integers(0, 40))
-def test_truth(pairs, cut):
+def test_all_true_and_any_true(pairs, cut):
     for fold, oracle in ((folds.all_true, all), (folds.any_true, any)):
-        expected = {key: oracle(known(vs)) if known(vs) else None for key, vs in by_key(pairs).items()}
+        expected = {key: oracle(not_null(vs)) if not_null(vs) else None for key, vs in by_key(pairs).items()}
         assert folded(pairs, fold, pa.bool_(), cut) == expected
 
 
@@ -113,7 +113,7 @@ def test_moments(pairs, cut):
 
 
 @given(pairs=rows(st.tuples(st.text(max_size=2), INTS)))
-def test_value_of_the_extreme(pairs):
+def test_value_at_the_largest_and_smallest_order(pairs):
     table = pa.table(
         {
             "k": pa.array([key for key, _ in pairs], pa.string()),
@@ -121,7 +121,7 @@ def test_value_of_the_extreme(pairs):
             "o": pa.array([order for _, (_, order) in pairs], pa.int64()),
         }
     )
-    for fold, best in ((folds.of_greatest, max), (folds.of_least, min)):
+    for fold, best in ((folds.value_at_greatest, max), (folds.value_at_least, min)):
         found = fold_table(table, 1, [(2, fold)]).to_pylist()
         for row in found:
             own = [pair for key, pair in pairs if key == row["k"] and pair[1] is not None]
@@ -139,7 +139,7 @@ def test_groups_are_equal_rows_in_order_of_appearance(pairs):
         pa.array([one[1] for one in pairs]),
         pa.array([one[2] for one in pairs], pa.float64()),
     ]
-    # -0.0 and 0.0 are told apart here: the columns of a key are made alike before they come.
+    # -0.0 and 0.0 differ here: key columns are normalised before they are grouped.
     values = [tuple("nan" if isinstance(v, float) and v != v else str(v) for v in one) for one in pairs]
     seen = {}
     expected = [seen.setdefault(value, len(seen)) for value in values]
@@ -153,7 +153,7 @@ def test_decimals_texts_and_bytes():
     cases = [
         (
             pa.array([Decimal("1.10"), Decimal("2.20"), None], pa.decimal128(20, 2)),
-            folds.added,
+            folds.add,
             Decimal("3.30"),
             None,
         ),
@@ -167,19 +167,19 @@ def test_decimals_texts_and_bytes():
         assert table["v"].to_pylist() == pa.array([first, second], values.type).to_pylist()
 
 
-def test_nothing_stays_nothing():
+def test_an_empty_table_stays_empty():
     empty = pa.table({"k": pa.array([], pa.string()), "v": pa.array([], pa.int64())})
-    assert fold_table(empty, 1, [(1, folds.added)]).num_rows == 0
+    assert fold_table(empty, 1, [(1, folds.add)]).num_rows == 0
     assert groups_of([pa.array([], pa.string())]).count == 0
 
 
-def test_a_sum_beyond_its_type_is_refused_not_wrapped():
+def test_a_sum_that_overflows_is_refused():
     most = 2**63 - 1
     table = pa.table({"k": ["a", "a", "b"], "v": [most, 1, 5]})
-    with pytest.raises(FoldError, match=r"a sum is beyond int64: cast the column to decimal\(38,0\)"):
-        fold_table(table, 1, [(1, folds.added)])
+    with pytest.raises(FoldError, match=r"a sum overflows int64: cast the column to decimal\(38,0\)"):
+        fold_table(table, 1, [(1, folds.add)])
     fine = pa.table({"k": ["a", "a", "b", "b"], "v": [most, -1, 5, None]})
-    assert fold_table(fine, 1, [(1, folds.added)])["v"].to_pylist() == [most - 1, 5]
+    assert fold_table(fine, 1, [(1, folds.add)])["v"].to_pylist() == [most - 1, 5]
 
 
 def test_groups_count():

@@ -1,4 +1,4 @@
-"""Operators of one's own: the answer of plain Python over all rows of a key, however the rows were cut and sent."""
+"""Operators: the result equals plain Python over all rows of a key, however the rows were split and routed."""
 
 import math
 import re
@@ -27,7 +27,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 class Total(Operator):
-    """Count, sum and the ids, from pandas."""
+    """Count, sum and the ids, from pandas batches."""
 
     schema = "n bigint, total bigint, ids array<bigint>"
 
@@ -50,7 +50,7 @@ class Total(Operator):
 
 
 class ArrowTotal(Total):
-    """The same, from Arrow."""
+    """The same, from Arrow batches."""
 
     batches = "arrow"
 
@@ -70,7 +70,7 @@ class Extremes:
 
 
 class Range(Operator):
-    """A state that is an object of a class of the user's."""
+    """An operator whose state is an object of a user's class."""
 
     schema = "width bigint"
 
@@ -88,7 +88,7 @@ class Range(Operator):
 
 
 class Count(Operator):
-    """How many rows: the least there is."""
+    """A count of rows: the smallest operator."""
 
     schema = "n bigint"
     batches = "arrow"
@@ -134,8 +134,8 @@ def test_equal_to_plain(rows, operator, scheme):
 
 @pytest.mark.connect
 @pytest.mark.parametrize("operator", [Total, ArrowTotal])
-def test_keys_that_go_on_over_many_small_batches(spark, rows, operator):
-    """States live across batches; in most batches every key is known already."""
+def test_keys_that_span_many_small_batches(spark, rows, operator):
+    """States live across batches; in most batches every key has a state already."""
     with setting(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", 5):
         found = collected(aggregate(rows, "key", operator(), 3, "shuffle"))
     assert found == totals(rows)
@@ -150,7 +150,7 @@ def test_many_keys(spark):
 
 
 @pytest.mark.connect
-def test_states_of_a_class_of_the_users(rows):
+def test_states_of_a_users_class(rows):
     found = aggregate(rows, "key", Range(), 4, "shuffle")
     plain = rows.groupBy("key").agg((F.max("value") - F.min("value")).alias("width"))
     assert collected(found) == collected(plain)
@@ -186,7 +186,7 @@ def test_an_operator_may_have_parameters(rows):
     ],
 )
 def test_keys_of_any_type(spark, sql):
-    """Null is null, NaN is NaN and -0.0 is 0.0, as Spark groups them."""
+    """As in Spark, null equals null, NaN equals NaN and -0.0 equals 0.0."""
     df = spark.range(0, 60, 1, 2).selectExpr(f"{sql} AS key")
     found = aggregate(df, "key", Count(), 3, "shuffle")
     plain = df.groupBy("key").agg(F.count("*").alias("n"))
@@ -195,7 +195,7 @@ def test_keys_of_any_type(spark, sql):
 
 
 def test_keys_of_several_columns(spark):
-    """('a', null) and (null, 'a') have the same hash, and are two keys; names may repeat or be ours."""
+    """('a', null) and (null, 'a') have the same hash but are two keys; column names may repeat or be ours."""
     df = spark.range(0, 90, 1, 2).selectExpr(
         "if(id % 2 = 0, 'a', NULL) AS a",
         "if(id % 3 = 0, 'a', NULL) AS b",
@@ -263,7 +263,7 @@ def test_results_of_any_type(rows):
     assert found["at"].timestamp() == 1704153600
 
 
-def test_degenerate(spark, rows):
+def test_no_rows_and_one_worker(spark, rows):
     for scheme in ("planned", "d-choices"):
         assert aggregate(rows.limit(0), "key", Total(), 3, scheme).collect() == []
         one = rows.where("id = 1")
@@ -278,7 +278,7 @@ def test_a_watch_sees_the_rows(rows):
     assert watch.balance.hottest[0] == ("hot", rows.where("key = 'hot'").count())
 
 
-# What goes wrong is named
+# Errors name the step and the key
 
 
 def failing(step):
@@ -324,14 +324,14 @@ STEPS = {
     "finish": r"Failing.finish failed for key 'hot': TypeError\('cannot finish'\)",
     "fields": r"Failing.finish must return a dict of n, total, ids \(its schema\), for key 'hot' it returned \{'n': 1",
     "no dict": r"Failing.finish must return a dict of n, total, ids \(its schema\), for key 'hot' it returned 5",
-    "type": r"Failing.finish returned 'many' as n for key 'hot', which is no int64",
-    "pickle": r"Failing: the state of key 'hot' cannot be pickled: TypeError",
+    "type": r"Failing.finish returned 'many' as n for key 'hot', which is not of type int64",
+    "pickle": r"Failing: the state of key 'hot' cannot be pickled \(TypeError",
 }
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_failing_operator_names_step_and_key(spark, step):
-    """In this process, because a task that fails is tried four times."""
+    """Runs in this process, because Spark tries a failing task four times."""
     rows = {"id": range(400), "key": ["hot"] * 400, "value": [1] * 400}
     batch = pa.RecordBatch.from_pydict({"_0": [7] * 400, "_1": ["hot"] * 400, **rows})
     frame = spark.createDataFrame([], "id bigint, key string, value bigint")
@@ -347,7 +347,7 @@ def test_a_failing_operator_names_step_and_key(spark, step):
 
 
 @pytest.mark.connect
-def test_what_failed_is_in_the_error_of_spark(rows):
+def test_the_error_of_spark_says_what_failed(rows):
     class Failing(Count):
         def merge(self, state, other):
             raise ValueError("never")
@@ -387,25 +387,25 @@ class Batches(Count):
 @pytest.mark.parametrize(
     ("operator", "message"),
     [
-        (NoSchema, "NoSchema has no schema; say what finish returns, as in schema = 'total double'"),
+        (NoSchema, "NoSchema has no schema: declare what finish returns, as in schema = 'total double'"),
         (EmptySchema, "EmptySchema has no schema"),
         (
             NotASchema,
             "schema of NotASchema must name and type what finish returns, as in 'total double', got 'n int int'",
         ),
         (NoFields, "schema of NoFields must name and type what finish returns, as in 'total double', got 'double'"),
-        (Clash, "Clash returns 'KEY', which is a column of the key; rename it"),
+        (Clash, "schema of Clash has 'KEY', which is a column of the key: rename it"),
         (Batches, "batches of Batches must be 'pandas' or 'arrow', got 'polars'"),
     ],
 )
-def test_an_operator_that_is_not_complete(rows, operator, message, capfd):
+def test_an_incomplete_operator_is_refused(rows, operator, message, capfd):
     with pytest.raises(InputError, match=re.escape(message)):
         aggregate(rows, "key", operator(), 3, "shuffle")
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_the_class_instead_of_an_operator(rows):
+def test_a_class_instead_of_an_operator_is_refused(rows):
     with pytest.raises(
-        InputError, match=r"aggregates must be .* or an Operator, got <class .*Count'>; make one: Count\(\)"
+        InputError, match=r"aggregates must be .* or an Operator, got <class .*Count'>: make one with Count\(\)"
     ):
         aggregate(rows, "key", Count, 3)

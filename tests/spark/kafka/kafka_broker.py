@@ -1,7 +1,7 @@
-"""A real Kafka broker of one node, in KRaft mode, on free ports of 127.0.0.1; always stopped, its data thrown away.
+"""A real Kafka broker of one node, in KRaft mode, on free ports of 127.0.0.1; always stopped, its data deleted.
 
-Needs pip's packages and the Java that keyspread finds, nothing more: the jars come from Maven's registry through the
-Ivy that Spark brings along, with the machine's own settings, and are kept in ~/.cache/keyspread.
+It needs only the installed Python packages and the Java that keyspread finds. The jars are downloaded from Maven
+Central by the Ivy that comes with Spark, with the machine's own settings, and cached in ~/.cache/keyspread.
 """
 
 import os
@@ -20,7 +20,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 KAFKA = "3.9.2"
-_ASK_AGAIN = 24 * 3600  # seconds until Maven's registry is asked again for what it did not have
+_ASK_AGAIN = 24 * 3600  # seconds until Maven Central is asked again for a module that it lacked
 _CLUSTER = "a2V5c3ByZWFkLXRlc3RzAA"  # any 16 bytes, in base 64
 _LOG4J = """status = off
 appender.out.type = Console
@@ -31,22 +31,22 @@ rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
 """
 
-# The connector of the installed Spark comes first. Maven's registry may lack it (seen: none of Spark 4.3.0, and of
-# 4.2.0 all but the token provider), so older ones are tried after it: (coordinate, its token provider's version).
+# The connector of the installed Spark comes first. Maven Central may lack it (seen: all of Spark 4.3.0, and the token
+# provider of 4.2.0), so older ones are tried next: (version of the connector, version of its token provider).
 _TOKENS = "spark-token-provider-kafka-0-10_2.13"
 _OLDER = [("4.2.0", "4.2.0"), ("4.2.0", "4.1.0-preview1")]
 
 
 class RegistryOutOfReachError(Exception):
-    """The jars could not be had; the message is the reason to skip."""
+    """The jars could not be downloaded; the message is the reason to skip."""
 
 
 class NotThereError(RegistryOutOfReachError):
-    """The registry answered, and does not have them."""
+    """The registry answered, and lacks the jars."""
 
 
 def connector_jars() -> tuple[str, list[Path]]:
-    """Give the Kafka connector that a session takes as `spark.jars`, and in words which one it is."""
+    """Return a description of the Kafka connector, and its jars for a session's `spark.jars`."""
     from keyspread.spark.kafka import connector
 
     group, module, own = connector().split(":")
@@ -55,7 +55,7 @@ def connector_jars() -> tuple[str, list[Path]]:
         name = f"{module}:{version}" + ("" if tokens == version else f" with {_TOKENS}:{tokens}")
         wanted = [(group, module, version)]
         if tokens != version:
-            # Not transitive, so that the version it asks for does not win over the one that is there.
+            # Not transitive, so that the version that it asks for does not replace the one that exists.
             wanted.append((group, _TOKENS, tokens))
         try:
             return name, _fetched(f"connector-{version}-{tokens}", wanted, skip_tokens=tokens != version)
@@ -65,7 +65,7 @@ def connector_jars() -> tuple[str, list[Path]]:
 
 
 def broker_jars() -> list[Path]:
-    """Give the class path of a broker."""
+    """Return the class path of a broker."""
     return _fetched(f"broker-{KAFKA}", [("org.apache.kafka", "kafka_2.13", KAFKA)])
 
 
@@ -92,14 +92,14 @@ def _fetched(name: str, wanted: list[tuple[str, str, str]], skip_tokens: bool = 
 
 
 def _resolve(wanted: list[tuple[str, str, str]], jars: Path, cache: Path, skip_tokens: bool) -> None:
-    """Have Ivy put the jars of these modules, and of all they need that Spark does not have, into a folder."""
+    """Download the jars of these modules, and of all dependencies that Spark lacks, into a folder, with Ivy."""
     lines = []
     for group, module, version in wanted:
         transitive = str(module != _TOKENS or not skip_tokens).lower()
         attributes = (
             f'org={quoteattr(group)} name={quoteattr(module)} rev={quoteattr(version)} transitive="{transitive}"'
         )
-        # What Spark itself leaves out when it resolves spark.jars.packages: it has them already.
+        # Spark excludes the same modules when it resolves spark.jars.packages, because it has them.
         left_out = ["spark-tags_2.13", "scala-library", "hadoop-client-runtime", *([_TOKENS] if skip_tokens else [])]
         has_spark = group == "org.apache.spark" and module != _TOKENS
         excluded = "".join(f'<exclude module="{one}"/>' for one in left_out if has_spark)
@@ -118,34 +118,35 @@ def _resolve(wanted: list[tuple[str, str, str]], jars: Path, cache: Path, skip_t
         unreached = [line for line in said if line.startswith(("HttpClientHandler: ", "Host "))]
         if unreached:
             reason = unreached[0].removeprefix("HttpClientHandler: ").partition(" url=")[0]
-            raise RegistryOutOfReachError(f"Maven's registry cannot be reached for {module}: {reason}")
+            raise RegistryOutOfReachError(f"Maven Central cannot be reached for {module}: {reason}")
         lacking = [line for line in said if line.startswith("module not found: ")]
         if lacking:
-            raise NotThereError(f"Maven's registry has not all of {module}: {lacking[0]}")
-        raise RegistryOutOfReachError(f"{module} could not be fetched: {(said or ['no reason was given'])[-1]}")
+            raise NotThereError(f"Maven Central lacks a part of {module}: {lacking[0]}")
+        raise RegistryOutOfReachError(f"{module} could not be downloaded: {(said or ['Ivy gave no reason'])[-1]}")
 
 
 def _trust_store(path: Path) -> list[str]:
-    """Write the certificates that this machine trusts where Java finds them: a packaged Java brings others with it.
+    """Write the certificates that this machine trusts as a Java key store, and return the Java options that use it.
 
-    Give the option of Java that names the file; none where there are no such certificates.
+    The packaged Java has a key store of its own, so without this it cannot connect through a proxy whose certificate
+    only the machine trusts. Returns no options if the machine has no such certificates.
     """
     bundle = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
     text = Path(bundle).read_text() if bundle and Path(bundle).is_file() else ""
     found = re.findall("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", text, re.DOTALL)
     if not found:
         return []
-    store = struct.pack(">III", 0xFEEDFEED, 2, len(found))  # Java's own format, version 2
+    store = struct.pack(">III", 0xFEEDFEED, 2, len(found))  # the header of a JKS file, version 2
     for number, certificate in enumerate(found):
         der, name = ssl.PEM_cert_to_DER_cert(certificate), str(number).encode()
         store += struct.pack(">IH", 2, len(name)) + name + struct.pack(">QH", 0, 5) + b"X.509"
         store += struct.pack(">I", len(der)) + der
-    path.write_bytes(store + bytes(20))  # a digest, which is not looked at without a password
+    path.write_bytes(store + bytes(20))  # a digest, which Java checks only with a password
     return [f"-Djavax.net.ssl.trustStore={path}", "-Djavax.net.ssl.trustStoreType=JKS"]
 
 
 class Broker:
-    """`start`, `stop` and `start` again: the same address and the same data."""
+    """A broker that keeps its address and its data when it is stopped and started again."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -181,20 +182,20 @@ class Broker:
     def _run(self, *arguments: str) -> "subprocess.Popen[bytes]":
         jars = _spark_jars()
         logging = sorted([*jars.glob("log4j-[acs]*.jar"), *jars.glob("slf4j-api*.jar")])  # not Kafka's old slf4j
-        own = [jar for jar in self._jars if not jar.name.startswith("slf4j")]
+        kafka = [jar for jar in self._jars if not jar.name.startswith("slf4j")]
         command = [self._java, "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         command += [f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"]
-        command += ["-cp", os.pathsep.join(map(str, [*logging, *own]))]
+        command += ["-cp", os.pathsep.join(map(str, [*logging, *kafka]))]
         with self.log.open("ab") as out:
             return subprocess.Popen([*command, *arguments], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether `start` has something to do."""
+        """Whether the broker is stopped."""
         return self._process is None
 
     def start(self, seconds: float = 60) -> None:
-        """Return when it answers."""
+        """Start the broker, and return when it answers."""
         assert self._process is None
         self._process = self._run("kafka.Kafka", str(self._settings))
         end = time.monotonic() + seconds
@@ -209,7 +210,7 @@ class Broker:
         raise AssertionError(f"the broker did not start: {self.log.read_text(errors='replace')[-3000:]}")
 
     def stop(self, hard: bool = False) -> None:
-        """Return when it is gone; `hard` as by kill -9."""
+        """Stop the broker, and return when it has ended; `hard` kills it, as kill -9 does."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL if hard else signal.SIGTERM)
             try:
@@ -220,8 +221,8 @@ class Broker:
             self._process = None
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Return when it is there, and has leaders."""
-        # CreateTopics, version 2: [name, partitions, replicas, no assignments, no settings], wait, not only validated
+        """Create a topic, and return when all of its partitions have leaders."""
+        # CreateTopics, version 2: [name, partitions, replicas, no assignments, no settings], timeout, validate only
         body = (
             struct.pack(">i", 1)
             + _text(name)
@@ -242,7 +243,7 @@ class Broker:
             time.sleep(0.1)
 
     def _leaders(self, topic: str) -> int:
-        """Count the partitions of which the broker is the leader: a consumer waits for them otherwise."""
+        """Count the partitions that the broker leads; a consumer would wait for the others."""
         answer = self._ask(3, 1, struct.pack(">i", 1) + _text(topic))
         # Metadata, version 1: one broker (id, host, port, rack), the controller, one topic (error, name, internal, …)
         at = 4 + 4
@@ -279,7 +280,7 @@ def _spark_jars() -> Path:
 
 @contextmanager
 def broker() -> Iterator[Broker]:
-    """Give a running broker; afterwards nothing of it is left."""
+    """Yield a running broker; afterwards, stop it and delete its data."""
     folder = Path(tempfile.mkdtemp(prefix="keyspread-kafka-"))
     one = None
     try:

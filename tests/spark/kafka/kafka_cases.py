@@ -1,4 +1,4 @@
-"""Kafka with a real broker: run by test_kafka.py in a process of its own, whose Spark starts with the connector."""
+"""Kafka with a real broker: test_kafka.py runs this in a separate process, whose Spark starts with the connector."""
 
 import json
 import socket
@@ -57,7 +57,7 @@ def spark():
 
 @pytest.fixture
 def topic(kafka, request):
-    """A topic of three partitions for this test alone."""
+    """Create a topic of three partitions for this test only."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:60] + f"-{time.time_ns()}"
     kafka.create_topic(name, 3)
     return name
@@ -68,7 +68,7 @@ def send(kafka, topic, df):
 
 
 def hot_messages(spark, start, end):
-    """Six messages in ten are of partition 0, with its hot key; one in 97 has no key; ids from start to end."""
+    """Return messages with ids from start to end: 60% in partition 0 with its hot key, one in 97 without a key."""
     rows = spark.range(start, end, 1, 2).selectExpr("id", f"{HOT} AS key")
     return rows.selectExpr(
         "key",
@@ -78,7 +78,7 @@ def hot_messages(spark, start, end):
 
 
 class Collected:
-    """A foreachBatch that keeps what it saw by batch id: a batch that comes again replaces itself."""
+    """A foreachBatch sink that keeps rows by batch id: a batch that is retried replaces itself."""
 
     def __init__(self, fail_at=None):
         self.batches = {}
@@ -116,12 +116,12 @@ def run(df, sink, checkpoint):
 def until(true, seconds=40):
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, f"not true within {seconds} s"
         time.sleep(0.2)
 
 
 @pytest.mark.parametrize("scheme", [None, "key"])
-def test_a_topic_with_a_hot_partition_is_spread_and_every_message_comes_once(spark, kafka, topic, tmp_path, scheme):
+def test_a_topic_with_a_hot_partition_is_spread_and_every_message_arrives_once(spark, kafka, topic, tmp_path, scheme):
     send(kafka, topic, hot_messages(spark, 0, 6000))
     stream = kafka_source(spark, kafka.address, topic, max_rows=3000)
     seen = Collected()
@@ -135,13 +135,13 @@ def test_a_topic_with_a_hot_partition_is_spread_and_every_message_comes_once(spa
         keys = [row.key for row in seen.rows]
         expected = ks.Sender("key", WORKERS).route(ks.hash_keys(keys))
         assert [row.place for row in seen.rows] == expected.tolist()
-        assert max(loads.values()) > 2000  # what the hot key does without us
+        assert max(loads.values()) > 2000  # the load of a hot key that is not spread
     else:
         assert set(loads) == set(range(WORKERS))
         assert max(loads.values()) < 1.15 * 6000 / WORKERS
 
 
-def test_a_query_goes_on_from_its_offsets_after_a_failure_and_after_a_stop(spark, kafka, topic, tmp_path):
+def test_a_query_resumes_from_its_offsets_after_a_failure_and_after_a_stop(spark, kafka, topic, tmp_path):
     send(kafka, topic, hot_messages(spark, 0, 3000))
     stream = kafka_source(spark, kafka.address, topic, max_rows=1000)
     seen = Collected(fail_at=1)
@@ -206,9 +206,11 @@ def test_malformed_values_are_counted_and_set_aside(spark, kafka, topic, tmp_pat
     found = {row.key: (row.user, row.spent) for row in split(once)[0].collect()}
     assert found == {"k0": ("a", 1.5), "k1": (None, 2.0), "k2": (None, None), "k3": (None, None), "k4": (None, None)}
     assert once.where("_malformed IS NOT NULL AND (user IS NOT NULL OR spent IS NOT NULL)").count() == 0
-    with pytest.raises(InputError, match="the schema has a field 'Key', and so have the rows; rename the column first"):
+    with pytest.raises(
+        InputError, match="the schema has a field 'Key', and the rows have a column of that name: rename"
+    ):
         parsed(kafka_source(spark, kafka.address, topic), "Key STRING")
-    with pytest.raises(InputError, match="schema 'user STRUNG' is not SQL"):
+    with pytest.raises(InputError, match="schema 'user STRUNG' is not valid SQL"):
         parsed(kafka_source(spark, kafka.address, topic), "user STRUNG")
 
 
@@ -228,7 +230,7 @@ def test_rows_go_out_as_messages(spark, kafka, topic, tmp_path):
     )
     numbers = as_messages(spark.range(1).selectExpr("id AS key", "named_struct('a', id) AS value", "id AS rest"))
     assert [tuple(row) for row in numbers.collect()] == [("0", '{"a":0}')]
-    with pytest.raises(InputError, match="takes a stream"):
+    with pytest.raises(InputError, match="kafka_sink needs a streaming DataFrame, got a bounded one"):
         kafka_sink(original, kafka.address, topic, str(tmp_path))
 
 
@@ -243,7 +245,7 @@ def test_a_topic_that_does_not_exist(spark, kafka, topic, tmp_path):
         kafka_sink(kafka_source(spark, kafka.address, topic), kafka.address, "none", str(tmp_path))
 
 
-def test_a_broker_that_is_away_or_is_none(spark):
+def test_brokers_that_do_not_answer_and_options_that_are_invalid(spark):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         nowhere = f"127.0.0.1:{closed.getsockname()[1]}"
@@ -261,7 +263,7 @@ def test_a_broker_that_is_away_or_is_none(spark):
         check_topic(spark, nowhere, "topic", options={"kafka.security.protocol": "never"})
 
 
-def test_a_broker_that_goes_away_and_comes_back_while_a_query_runs(spark, kafka, topic, tmp_path):
+def test_a_query_survives_a_restart_of_the_broker(spark, kafka, topic, tmp_path):
     seen = Collected()
     send(kafka, topic, hot_messages(spark, 0, 500))
     stream = spread(kafka_source(spark, kafka.address, topic), "key", WORKERS)
@@ -281,7 +283,7 @@ def test_a_broker_that_goes_away_and_comes_back_while_a_query_runs(spark, kafka,
         kafka.start() if kafka.is_stopped else None
 
 
-def test_a_broker_that_stays_away_ends_the_query_which_goes_on_later(spark, kafka, topic, tmp_path):
+def test_a_query_ends_if_the_broker_stays_away_and_resumes_later(spark, kafka, topic, tmp_path):
     seen = Collected()
     send(kafka, topic, hot_messages(spark, 0, 500))
     quick = {"kafka.default.api.timeout.ms": 1000, "kafka.request.timeout.ms": 1000}
@@ -301,7 +303,7 @@ def test_a_broker_that_stays_away_ends_the_query_which_goes_on_later(spark, kafk
 
 
 def command(capsys, *arguments):
-    """Run `keyspread run` on the session that is there: its lines of JSON."""
+    """Run `keyspread run` on the active session, and return its lines of JSON."""
     pytest.importorskip("typer")
     from keyspread.cli import main
 

@@ -1,4 +1,4 @@
-"""Kafka: what needs no broker here; kafka_cases.py, with a real one, in a process whose Spark has the connector."""
+"""Kafka without a broker. kafka_cases.py needs a real one, and runs in a process whose Spark has the connector."""
 
 import os
 import re
@@ -38,10 +38,10 @@ def test_the_cases_pass_with_a_real_broker():
         pytest.skip(skipped[1])
     name, _ = connector_jars()
     if not connector().endswith(name):
-        warnings.warn(f"tested with {name}: Maven's registry has not all of {connector()}", UserWarning, stacklevel=1)
-    told = re.search(r"(\d+) passed", done.stdout)
-    assert told is not None
-    assert int(told[1]) >= 10
+        warnings.warn(f"tested with {name}: Maven Central lacks a part of {connector()}", UserWarning, stacklevel=1)
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) >= 10
 
 
 def test_the_connector_belongs_to_the_installed_spark(monkeypatch):
@@ -62,14 +62,14 @@ def test_with_kafka_adds_the_connector_once_and_changes_nothing_else():
 @pytest.mark.parametrize(
     "brokers", ["", "localhost", "localhost:", "localhost:0", "a:99999", "a b:1", "a:1,,b:2", None, 9]
 )
-def test_brokers_that_are_no_addresses(brokers):
+def test_invalid_addresses_of_brokers_are_refused(brokers):
     with pytest.raises(
-        InputError, match="brokers must be host:port, or several with commas, as in localhost:9092; got"
+        InputError, match="brokers must be host:port, or several with commas, as in localhost:9092, got"
     ):
         check_brokers(brokers)
 
 
-def test_brokers_that_are_away(unused_ports):
+def test_brokers_that_do_not_answer_are_refused(unused_ports):
     one, other = unused_ports
     with pytest.raises(InputError, match=f"^{one}: no Kafka broker answers .Connection refused.: start it, or check"):
         check_brokers(one)
@@ -89,30 +89,39 @@ def test_one_broker_that_answers_is_enough(unused_ports, listening):
         ({"topic": ""}, "topic must be the name of a Kafka topic"),
         ({"topic": "a b"}, "topic must be the name of a Kafka topic"),
         ({"topic": None}, "topic must be the name of a Kafka topic"),
-        ({"key": "value"}, "key and value must be two columns, got 'value' for both"),
-        ({"key": "Offset"}, "key must not be called as one of topic, partition, offset, timestamp, got 'Offset'"),
+        ({"key": "value"}, "key and value must have different names, got 'value' for both"),
+        (
+            {"key": "Offset"},
+            r"key must not have the name of another column \(topic, partition, offset, timestamp\), got 'Offset'",
+        ),
         ({"key": 3}, "key must be the name of a column, got 3"),
-        ({"starting": "begin"}, "starting must be 'earliest', 'latest' or offsets as .*, got 'begin'"),
-        ({"starting": {"other": {"0": 1}}}, "starting must have the offsets of topic, got those of other"),
+        ({"starting": "begin"}, "starting must be 'earliest', 'latest' or offsets such as .*, got 'begin'"),
+        ({"starting": {"other": {"0": 1}}}, "starting must have the offsets of topic, got offsets of other"),
         ({"starting": "latest", "streaming": False}, "reads nothing"),
         ({"max_rows": 0}, "max_rows must be at least 1, got 0"),
-        ({"max_rows": 5, "streaming": False}, "max_rows bounds the micro-batches of a stream"),
+        (
+            {"max_rows": 5, "streaming": False},
+            "max_rows limits the micro-batches of a stream, got 5 with streaming=False: leave it out",
+        ),
         ({"patience": -1}, "patience must not be negative, got -1"),
-        ({"options": {"startingOffsets": "latest"}}, "option 'startingOffsets' is given by the parameter starting"),
+        (
+            {"options": {"startingOffsets": "latest"}},
+            "option 'startingOffsets' is set by the parameter starting: leave it out",
+        ),
     ],
 )
-def test_parameters_are_checked_before_anybody_is_asked(given, message):
+def test_parameters_are_checked_before_the_broker_is_asked(given, message):
     with pytest.raises(InputError, match=message):
         kafka_source(None, "localhost:1", **{"topic": "topic", **given})
 
 
-def test_a_session_without_the_connector(spark, listening):
+def test_a_session_without_the_connector_is_refused(spark, listening):
     with pytest.raises(InputError, match="this Spark was started without its Kafka connector: start it with session"):
         kafka_source(spark, listening, "topic")
 
 
-def test_split_takes_what_parsed_gave(spark):
-    with pytest.raises(InputError, match="there is no column '_malformed': split takes what parsed"):
+def test_split_needs_the_result_of_parsed(spark):
+    with pytest.raises(InputError, match="there is no column '_malformed': pass the result of parsed"):
         split(spark.range(1))
 
 

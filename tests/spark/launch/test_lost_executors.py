@@ -1,4 +1,4 @@
-"""Retried tasks and lost executors: every row once, with the same worker, and the same results."""
+"""Retried tasks and lost executors: every row arrives once, on the same worker, and results are the same."""
 
 import json
 import os
@@ -17,15 +17,15 @@ from pyspark import cloudpickle
 
 from frames import places, setting, skewed
 from keyspread.spark import aggregate, plan, spread
-from keyspread.spark.launch.cluster import Cluster, ClusterError, _running
+from keyspread.spark.launch.cluster import Cluster, ClusterError, running_processes
 
 HERE = Path(__file__).parent
 TWO = ["d-choices", "planned"]
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
-def stumbles(batches):
-    """Pass on the rows; in its first attempt the second partition fails, when half of it has passed."""
+def fail_once(batches):
+    """Pass on the rows; the first attempt of the second partition fails halfway."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -43,25 +43,25 @@ def small_batches(spark):
 
 @pytest.mark.parametrize("scheme", TWO)
 def test_a_task_that_fails_while_it_sends(spark, small_batches, scheme):
-    """The second attempt starts from the same point, not from what the first one had learnt."""
+    """The second attempt starts from the beginning, not from the state of the first."""
     rows = skewed(spark, 2000, 2)
     options = {"plan": plan(rows, "key", 4)} if scheme == "planned" else {"scheme": scheme}
-    flaky = rows.mapInArrow(stumbles, rows.schema)
+    flaky = rows.mapInArrow(fail_once, rows.schema)
     assert places(spread(flaky, "key", 4, **options)) == places(spread(rows, "key", 4, **options))
 
 
 @pytest.mark.parametrize("scheme", TWO)
-def test_a_worker_that_fails_in_its_midst(spark, small_batches, scheme):
+def test_a_worker_that_fails_halfway(spark, small_batches, scheme):
     rows = skewed(spark, 2000, 2)
     options = {"plan": plan(rows, "key", 4)} if scheme == "planned" else {"scheme": scheme}
     out = spread(rows, "key", 4, **options)
-    assert places(out.mapInArrow(stumbles, out.schema)) == places(out)
+    assert places(out.mapInArrow(fail_once, out.schema)) == places(out)
 
 
 def test_an_aggregate_over_rows_that_fail_once(spark, small_batches):
-    """Here the plan is counted from the same rows: those passes meet the failure too."""
+    """The plan is counted from the same rows, so counting fails once too."""
     rows = skewed(spark, 2000, 2)
-    found = aggregate(rows.mapInArrow(stumbles, rows.schema), "key", {"n": "count(*)", "s": "sum(value)"}, 4)
+    found = aggregate(rows.mapInArrow(fail_once, rows.schema), "key", {"n": "count(*)", "s": "sum(value)"}, 4)
     plain = rows.selectExpr("key", "value").groupBy("key").agg({"*": "count", "value": "sum"})
     assert Counter(map(tuple, found.collect())) == Counter(
         (row.key, row["count(1)"], row["sum(value)"]) for row in plain.collect()
@@ -73,7 +73,7 @@ def test_an_aggregate_over_rows_that_fail_once(spark, small_batches):
 
 @pytest.fixture(scope="module")
 def scenarios(tmp_path_factory):
-    """Every job of lose_executors.py, undisturbed and with an executor killed in its midst: what it told of each."""
+    """Run every job of lose_executors.py undisturbed and with an executor killed, and return what it printed."""
     folder = tmp_path_factory.mktemp("scenarios")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     environment["PYTHONPATH"] = os.pathsep.join([str(HERE.parents[1]), environment.get("PYTHONPATH", "")])  # frames.py
@@ -83,7 +83,7 @@ def scenarios(tmp_path_factory):
             "spark.driver.memory": "600m",
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # both executors from the start
             "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
-            "spark.shuffle.io.retryWait": "100ms",  # do not wait long for the dead
+            "spark.shuffle.io.retryWait": "100ms",  # do not wait long for a killed executor
         }
         arguments = [HERE / "lose_executors.py", cluster.url, json.dumps(settings), str(folder)]
         with subprocess.Popen(
@@ -96,15 +96,15 @@ def scenarios(tmp_path_factory):
             killed = {}
             disturbing = threading.Thread(target=disturb, args=(cluster, folder, driver, killed), daemon=True)
             disturbing.start()
-            told = driver.stdout.read()
+            printed = driver.stdout.read()
         disturbing.join()
         assert driver.returncode == 0, (folder / "stderr").read_text()[-5000:]
-    found = {one["scenario"]: one for one in map(json.loads, told.splitlines())}
+    found = {one["scenario"]: one for one in map(json.loads, printed.splitlines())}
     return found, killed
 
 
 def disturb(cluster, folder, driver, killed):
-    """Kill an executor as soon as two tasks behind the spread run, one on each, and then let them go on."""
+    """Kill an executor when two tasks behind the spread run, one per executor, then let the tasks continue."""
     for name in ("d-choices", "planned", "operator"):
         here = folder / f"{name}-disturbed"
         while driver.poll() is None and len(list(here.glob("ready-*"))) < 2:
@@ -123,7 +123,7 @@ def test_a_lost_executor_moves_no_row(scenarios, scheme):
     quiet, disturbed = found[f"{scheme}-quiet"], found[f"{scheme}-disturbed"]
     assert scheme in killed
     assert Counter(partition for partition, _ in quiet["reads"]) == {0: 1, 1: 1, 2: 1, 3: 1}
-    # What the executor had sent is lost: some partitions were read and routed again, not all of them.
+    # The output of the killed executor is lost, so some partitions were read and routed again, but not all.
     again = Counter(partition for partition, _ in disturbed["reads"])
     assert set(again) == {0, 1, 2, 3}
     assert max(again.values()) > 1
@@ -145,12 +145,16 @@ def test_a_lost_executor_changes_no_result(scenarios):
 
 
 @pytest.mark.spark
-def test_a_cluster_that_does_not_come_up_says_why_and_leaves_nothing():
-    before = set(_running())
+def test_a_cluster_that_does_not_start_says_why_and_leaves_no_process():
+    before = set(running_processes())
     cluster = Cluster(workers=1, patience=0)
     with pytest.raises(ClusterError, match=r"(?s)the cluster was not ready within 0 s; the end of .*master\.log:"):
         cluster.__enter__()
-    left = {pid: told for pid, told in _running().items() if pid not in before and str(cluster.folder) in told[1]}
+    left = {
+        pid: process
+        for pid, process in running_processes().items()
+        if pid not in before and str(cluster.folder) in process[1]
+    }
     assert left == {}
     assert cluster.executors() == []
     with pytest.raises(ClusterError, match="there is no executor to kill"):

@@ -9,7 +9,7 @@ from rich.text import Text
 from keyspread.cli.screens import layout
 
 if TYPE_CHECKING:
-    from keyspread.job.bounded import JobResult
+    from keyspread.job.batch_job import JobResult
 
 _SPOKEN = {"key": "key grouping", "partial-key": "partial key grouping", "shuffle": "shuffling"}
 _MOST_VALUES = 2

@@ -1,1 +1,1 @@
-"""Aggregates in parts: partial states per worker, merged by key."""
+"""Aggregates in parts: each worker computes partial states per key, which are merged by key."""

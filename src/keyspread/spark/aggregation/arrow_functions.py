@@ -1,4 +1,4 @@
-"""Functions on tables, as Spark's `mapInArrow` takes them: batches in, batches out."""
+"""Functions on Arrow tables in the form that Spark's `mapInArrow` needs: batches in, batches out."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -6,9 +6,9 @@ import pyarrow as pa
 
 Tables = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Table]]
 
-_ROWS = 4096  # in a batch that goes back to Spark: states may be large
+_ROWS = 4096  # per batch that goes back to Spark, as states may be large
 
 
 def in_batches(tables: Tables) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function that Spark takes of one that gives tables."""
+    """Wrap a function that yields tables so that it yields batches."""
     return lambda batches: (batch for table in tables(batches) for batch in table.to_batches(max_chunksize=_ROWS))

@@ -1,4 +1,4 @@
-"""An `Operator` on Spark: states made by every worker from its own rows, then merged by key."""
+"""An `Operator` on Spark: each worker makes states from its own rows, then states are merged by key."""
 
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -15,67 +15,75 @@ from keyspread.errors import InputError, KeyspreadError
 from keyspread.operators import Operator
 from keyspread.spark.aggregation.arrow_functions import Tables, in_batches
 from keyspread.spark.aggregation.folds import groups_of, hashable
-from keyspread.spark.routing.keys import column, equal_as_spark_sees, key_hash
+from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash
 from keyspread.spark.streaming.windows import window_of
 
-_ROWS = 4096  # of states in a batch: they may be large
+_ROWS = 4096  # states per table, as they may be large
 
 
 class OperatorError(KeyspreadError):
-    """An operator of the user's failed; the message names the step and the key."""
+    """A user's operator failed; the message names the step and the key."""
 
 
 class OperatorParts:
     """The partial states of an operator as rows: the hash of the key, the key, the pickled state.
 
-    Columns go by number: mapInArrow takes neither dots in a name nor two columns of one name. In a stream the key
-    is led by `first`, columns of ours: the bounds of a window.
+    Columns are named by number, because mapInArrow accepts neither dots in a name nor two columns of the same name. In
+    a stream, `first` are columns that precede the key: the bounds of a window.
     """
 
     def __init__(
-        self, df: DataFrame, names: Sequence[str], operator: Operator[Any], first: Sequence[StructField] = ()
+        self, df: DataFrame, names: Sequence[KeyColumn], operator: Operator[Any], first: Sequence[StructField] = ()
     ) -> None:
         self._names, self._operator, self._columns = list(names), operator, df.columns
         fields = df.select(*(column(df, name) for name in names)).schema.fields
         self._result = _result_schema(operator, fields)
         self._first, self._keys = list(first), [*first, *fields]
-        # Only Spark knows what its types are in Arrow, under the session's settings.
+        # How Spark maps its types to Arrow depends on the session's settings, so Spark is asked.
         self._fields = df.sparkSession.createDataFrame([], self._result).toArrow().schema
         self.identity: Any = f"{type(operator).__name__} -> {operator.schema}"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the key's columns: a Column cannot be pickled, and executors do not need it."""
+        return {name: value for name, value in vars(self).items() if name != "_names"}
+
     @property
     def width(self) -> int:
-        """Columns before the state: the hash and the key."""
+        """The number of columns before the state: the hash and the key."""
         return 1 + len(self._keys)
 
     @property
     def schema(self) -> StructType:
-        """The rows of states."""
+        """The schema of the rows of states."""
         return _numbered_schema([LongType(), *(field.dataType for field in self._keys), BinaryType()])
 
     def partial(self, moved: DataFrame, worker: str) -> DataFrame:
-        """Make a state for each key on every worker, from rows that lie there."""
+        """Make one state per key and worker, from rows that are already on their workers."""
         rows = self.rows(moved.drop(worker))
         return rows.mapInArrow(in_batches(self.make), self.schema)
 
     def merge(self, states: DataFrame) -> DataFrame:
         """Merge the states of each key into one."""
-        return _met(states).mapInArrow(in_batches(lambda batches: map(self.fold, _runs(batches))), self.schema)
+        return _sorted_by_hash(states).mapInArrow(
+            in_batches(lambda batches: map(self.fold, _runs(batches))), self.schema
+        )
 
     def result(self, states: DataFrame) -> DataFrame:
-        """Merge the states of each key, and give the result."""
-        return self.unpacked(_met(states), lambda batches: (self.finish(self.fold(table)) for table in _runs(batches)))
+        """Merge the states of each key and return the result."""
+        return self.unpacked(
+            _sorted_by_hash(states), lambda batches: (self.finish(self.fold(table)) for table in _runs(batches))
+        )
 
     def rows(self, df: DataFrame, first: Sequence[Column] = ()) -> DataFrame:
-        """Give the rows as `make` takes them: the hash, the key, all columns."""
+        """Return the rows in the form that `make` reads: the hash, the key, all columns."""
         keys = [equal_as_spark_sees(df, name) for name in self._names]
         hashed = df.select(key_hash(df, self._names), *first, *keys, "*")
         return hashed.toDF(*_numbered(len(hashed.columns)))
 
     def make(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Make a state for each key, from all rows of a worker."""
+        """Make one state per key from all rows of a worker."""
         operator, states = self._operator, dict[Any, Any]()
-        heads: list[pa.Table] = []  # hash and key of each state, in the same order
+        heads: list[pa.Table] = []  # hash and key of each state, in the order of `states`
         for batch in batches:
             table = pa.Table.from_batches([batch])
             rows_of = _rows_by_key(table.select(range(1, self.width)))
@@ -85,11 +93,11 @@ class OperatorParts:
             if operator.batches == "pandas":
                 frame = frame.to_pandas()
             for key, rows in rows_of.items():
-                own = frame.take(rows)
+                part = frame.take(rows)
                 if operator.batches == "pandas":
-                    own = own.reset_index(drop=True)
-                known = states[key] if key in states else _step(operator, "zero", key)
-                states[key] = _step(operator, "update", key, known, own)
+                    part = part.reset_index(drop=True)
+                state = states[key] if key in states else _step(operator, "zero", key)
+                states[key] = _step(operator, "update", key, state, part)
         if not states:
             return
         head, keys = pa.concat_tables(heads), list(states)
@@ -127,7 +135,7 @@ class OperatorParts:
         return self._table([*table.columns[1 : self.width], *columns])
 
     def unpacked(self, df: DataFrame, finish: Tables) -> DataFrame:
-        """Give the result, under the names of the plain answer, of what `finish` makes of each partition."""
+        """Apply `finish` to each partition, and return the result with the column names of plain `groupBy().agg()`."""
         fields = [*self._keys, *self._result.fields]
         found = df.mapInArrow(in_batches(finish), _numbered_schema([field.dataType for field in fields]))
         window = window_of(found.columns[: len(self._first)])
@@ -142,8 +150,8 @@ class OperatorParts:
         return pa.table(list(columns), names=_numbered(len(columns)))
 
 
-def _met(states: DataFrame) -> DataFrame:
-    """Let states of one key meet. Sorted by hash, those of one hash lie together, so few are in memory at a time."""
+def _sorted_by_hash(states: DataFrame) -> DataFrame:
+    """Bring the states of a key together. They are sorted by hash, so that few are in memory at a time."""
     return states.repartition("_0").sortWithinPartitions("_0")
 
 
@@ -158,7 +166,7 @@ def _numbered_schema(kinds: Sequence[DataType]) -> StructType:
 def _result_schema(operator: Operator[Any], keys: Sequence[StructField]) -> StructType:
     name, declared = type(operator).__name__, getattr(operator, "schema", None)
     if not declared:
-        raise InputError(f"{name} has no schema; say what finish returns, as in schema = 'total double'")
+        raise InputError(f"{name} has no schema: declare what finish returns, as in schema = 'total double'")
     if operator.batches not in ("pandas", "arrow"):
         raise InputError(f"batches of {name} must be 'pandas' or 'arrow', got {operator.batches!r}")
     try:
@@ -172,19 +180,20 @@ def _result_schema(operator: Operator[Any], keys: Sequence[StructField]) -> Stru
     taken = {field.name.lower() for field in keys}
     for field in schema.fields:
         if field.name.lower() in taken:
-            raise InputError(f"{name} returns {field.name!r}, which is a column of the key; rename it")
+            raise InputError(f"schema of {name} has {field.name!r}, which is a column of the key: rename it")
     return schema
 
 
 def _pickled(operator: Operator[Any], key: Any, state: Any) -> bytes:
     try:
         return pickle.dumps(state)
-    except Exception:  # a class of the user's own script, say: it travels with the state
+    except Exception:  # cloudpickle also pickles the class, for example one of the user's script
         try:
             return bytes(cloudpickle.dumps(state))  # type: ignore[no-untyped-call]
         except Exception as problem:
             raise OperatorError(
-                f"{type(operator).__name__}: the state of key {_shown(key)} cannot be pickled: {problem!r}"
+                f"{type(operator).__name__}: the state of key {_shown(key)} cannot be pickled ({problem!r}): "
+                "use plain values"
             ) from problem
 
 
@@ -192,13 +201,13 @@ def _column(operator: Operator[Any], field: pa.Field, results: Collection[tuple[
     try:
         return pa.array([result[field.name] for _, result in results], field.type)
     except Exception:
-        for key, result in results:  # which one was it?
+        for key, result in results:  # find the one that failed, to name its key
             try:
                 pa.array([result[field.name]], field.type)
             except Exception as problem:
                 raise OperatorError(
                     f"{type(operator).__name__}.finish returned {result[field.name]!r} as {field.name} "
-                    f"for key {_shown(key)}, which is no {field.type}: {problem}"
+                    f"for key {_shown(key)}, which is not of type {field.type}: {problem}"
                 ) from problem
         raise
 
@@ -224,14 +233,14 @@ def _shown(key: tuple[Any, ...]) -> str:
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Give the rows in runs that never part one hash; batches come sorted by hash."""
+    """Yield the rows, which are sorted by hash, in tables that never split the rows of one hash."""
     waiting: list[pa.Table] = []
     for batch in batches:
         if batch.num_rows == 0:
             continue
         table = pa.Table.from_batches([batch])
         hashes = table.column(0).to_numpy()
-        last = int((hashes != hashes[-1]).sum())  # from here on it is the last hash, which may go on in the next batch
+        last = int((hashes != hashes[-1]).sum())  # where the last hash begins; the next batch may continue it
         if last or (waiting and waiting[-1].column(0)[0].as_py() != hashes[0]):
             yield pa.concat_tables([*waiting, table.slice(0, last)] if last else waiting)
             waiting = []
@@ -241,7 +250,7 @@ def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _rows_by_key(keys: pa.Table) -> dict[tuple[Any, ...], list[int]]:
-    """Give the rows of each key, keys in order of appearance; equal as Spark sees it: null is null, NaN is NaN."""
+    """Return the rows of each key, in order of appearance; as in Spark, null equals null and NaN equals NaN."""
     rows_of: dict[tuple[Any, ...], list[int]] = {}
     for row, key in enumerate(zip(*(_values(values) for values in keys.columns), strict=True)):
         rows_of.setdefault(key, []).append(row)

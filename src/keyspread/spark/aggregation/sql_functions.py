@@ -1,6 +1,6 @@
-"""Which of Spark's aggregates can be computed in parts and merged, and how: name -> (parts, merged, finished).
+"""The SQL aggregates that can be computed in parts and merged: one rule per function, and a reader of SQL calls.
 
-To teach keyspread another one, add it here. A part is computed per worker and key, merged per key over the workers.
+A part is computed per worker and key, and merged per key over all workers. To support another aggregate, add a rule.
 """
 
 import re
@@ -12,41 +12,42 @@ from keyspread.errors import InputError
 from keyspread.spark.aggregation import folds
 from keyspread.spark.aggregation.folds import Fold
 
-# In SQL: {0} {1} … are the arguments of the call, {p0} {p1} … the columns of the parts, {m0} {m1} … those merged.
+# Placeholders in SQL: {0} {1} … are the arguments of the call, {p0} {p1} … the columns of the parts, {m0} {m1} … the
+# columns of the merged parts.
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How one aggregate is taken apart. What is merged has the shape of the parts, so that it can be merged again.
+    """How to compute one aggregate in parts. Merged parts have the columns of parts, so they can be merged again.
 
-    A stream makes and merges its parts in Python, as SQL has no place for it there: `row` is the part of a single row,
-    `fold` merges any number of them.
+    A stream makes and merges its parts in Python: `row` is the part of a single row, and `fold` merges any number of
+    parts. A rule without a `fold` does not work on streams.
     """
 
     parts: tuple[str, ...]
     merged: tuple[str, ...]
     finished: str = "{m0}"
-    takes: range = range(1, 2)  # how many arguments; what else Spark accepts would be ignored, so it is refused
+    takes: range = range(1, 2)  # number of arguments; further ones that Spark accepts are refused, not ignored
     row: tuple[str, ...] = ()
     fold: Fold | None = None
 
 
 def _same(name: str, fold: Fold) -> Rule:
-    """Make the rule of an aggregate that merges with itself."""
+    """Make the rule of an aggregate whose parts are merged by the same function."""
     return Rule((f"{name}({{0}})",), (f"{name}({{p0}})",), row=("{0}",), fold=fold)
 
 
 def _each(*folds: Fold) -> Fold:
-    """Fold parts that have nothing to do with each other."""
+    """Make one fold of several, one per column."""
     return lambda columns, groups: [fold([column], groups)[0] for fold, column in zip(folds, columns, strict=True)]
 
 
-# Spark folds a sum of counts by a larger key into one step, which would undo the spreading: so a sum of ones.
+# Spark rewrites a sum of counts into one step, which would undo the spreading, so rows are counted by a sum of ones.
 _ONE = "if({0} IS NULL, 0L, 1L)"
 _COUNT = f"sum({_ONE})"
-_ADDED = ("sum({p0})", "sum({p1})")
-_ADD_BOTH = _each(folds.added, folds.added)
-# (n, mean, M2) of each part, joined pairwise (Chan et al.): sums of squares would cancel.
+_SUMS = ("sum({p0})", "sum({p1})")
+_ADD_BOTH = _each(folds.add, folds.add)
+# (n, mean, M2) of each part, merged pairwise (Chan et al.): sums of squares would lose digits.
 _MOMENTS = (
     "named_struct('n', cast(count({0}) AS double), 'mean', avg(cast({0} AS double)), "
     "'m2', var_pop(cast({0} AS double)) * count({0}))",
@@ -55,17 +56,17 @@ _MOMENTS_OF_ONE = (
     "named_struct('n', if({0} IS NULL, 0D, 1D), 'mean', coalesce(cast({0} AS double), 0D), "
     "'m2', coalesce(cast({0} AS double) * 0D, 0D))",  # NaN if it is NaN or infinite
 )
-_JOINED = (
+_MERGED_MOMENTS = (
     "aggregate(filter(collect_list({p0}), part -> part.n > 0), named_struct('n', 0D, 'mean', 0D, 'm2', 0D), "
     "(a, b) -> named_struct('n', a.n + b.n, 'mean', a.mean + (b.mean - a.mean) * (b.n / (a.n + b.n)), "
     "'m2', a.m2 + b.m2 + (b.mean - a.mean) * (b.mean - a.mean) * (a.n * b.n / (a.n + b.n))))",
 )
 
 
-def _spread_of(divisor: str, root: bool) -> Rule:
+def _variance(divisor: str, root: bool) -> Rule:
     variance = f"if({{m0}}.n > {0 if divisor == '{m0}.n' else 1}, {{m0}}.m2 / ({divisor}), NULL)"
     finished = f"sqrt({variance})" if root else variance
-    return Rule(_MOMENTS, _JOINED, finished, row=_MOMENTS_OF_ONE, fold=folds.moments)
+    return Rule(_MOMENTS, _MERGED_MOMENTS, finished, row=_MOMENTS_OF_ONE, fold=folds.moments)
 
 
 _SAMPLE, _WHOLE = "{m0}.n - 1", "{m0}.n"
@@ -84,20 +85,20 @@ def _by(name: str, order: str, fold: Fold) -> Rule:
 
 
 RULES: dict[str, Rule] = {
-    "count": Rule((_COUNT,), ("sum({p0})",), row=(_ONE,), fold=folds.added),
-    "sum": _same("sum", folds.added),
+    "count": Rule((_COUNT,), ("sum({p0})",), row=(_ONE,), fold=folds.add),
+    "sum": _same("sum", folds.add),
     "avg": Rule(
-        ("sum(cast({0} AS double))", _COUNT), _ADDED, "try_divide({m0}, {m1})", row=("{0}", _ONE), fold=_ADD_BOTH
+        ("sum(cast({0} AS double))", _COUNT), _SUMS, "try_divide({m0}, {m1})", row=("{0}", _ONE), fold=_ADD_BOTH
     ),
-    "var_samp": _spread_of(_SAMPLE, root=False),
-    "var_pop": _spread_of(_WHOLE, root=False),
-    "stddev_samp": _spread_of(_SAMPLE, root=True),
-    "stddev_pop": _spread_of(_WHOLE, root=True),
+    "var_samp": _variance(_SAMPLE, root=False),
+    "var_pop": _variance(_WHOLE, root=False),
+    "stddev_samp": _variance(_SAMPLE, root=True),
+    "stddev_pop": _variance(_WHOLE, root=True),
     "collect_list": _lists("collect_list({0})", "{}", "{m0}", folds.lists),
     "collect_set": _lists("collect_set({0})", "array_distinct({})", "{m0}", folds.sets),
     "count_distinct": _lists("collect_set({0})", "array_distinct({})", "cast(size({m0}) AS bigint)", folds.sets),
-    "max_by": _by("max_by", "max", folds.of_greatest),
-    "min_by": _by("min_by", "min", folds.of_least),
+    "max_by": _by("max_by", "max", folds.value_at_greatest),
+    "min_by": _by("min_by", "min", folds.value_at_least),
     "min": _same("min", folds.least),
     "max": _same("max", folds.greatest),
     "bool_and": _same("bool_and", folds.all_true),
@@ -105,7 +106,7 @@ RULES: dict[str, Rule] = {
     "bit_and": _same("bit_and", folds.bits(np.bitwise_and)),
     "bit_or": _same("bit_or", folds.bits(np.bitwise_or)),
     "bit_xor": _same("bit_xor", folds.bits(np.bitwise_xor)),
-    # Sketches: within their own bound, not equal to the digit.
+    # Sketches: the result is within their error bound, not equal to the plain one.
     "approx_count_distinct": Rule(
         ("hll_sketch_agg(xxhash64({0}), 14) FILTER (WHERE {0} IS NOT NULL)",),
         ("hll_union_agg({p0})",),
@@ -127,20 +128,20 @@ RULES: dict[str, Rule] = {
 
 
 def exact_average(precision: int, scale: int) -> Rule:
-    """Give the rule of an average that is a decimal, right to its last digit.
+    """Return the rule of an average of decimals that is exact to its last digit.
 
-    Spark's own division keeps too few digits of wide sums. So, with whole numbers, which lose none:
-    12.5 / 3 is 4 with 0.5 left, and that over 3 is 0.166667; 4 * 10^6 + 166667 is 4166667, and * 10^-6 the result.
+    Spark's division keeps too few digits of wide sums, so this one uses whole numbers. Example: 12.5 / 3 is 4, and the
+    remainder 0.5 / 3 is 0.166667; 4 * 10^6 + 166667 is 4166667, and 4166667 * 10^-6 is the result.
     """
     one = f"{10**scale}BD"
     count = "cast(nullif({m1}, 0) AS decimal(15,0))"
     whole = "if({m0} < 0, ceil({m0}), floor({m0}))"
-    left = f"({whole} % {count})"
-    quotient = f"cast(({whole} - {left}) / {count} AS decimal(38,0))"
-    fraction = f"cast(({left} + {{m0}} % 1) / {count} AS decimal({scale + 1},{scale}))"
+    remainder = f"({whole} % {count})"
+    quotient = f"cast(({whole} - {remainder}) / {count} AS decimal(38,0))"
+    fraction = f"cast(({remainder} + {{m0}} % 1) / {count} AS decimal({scale + 1},{scale}))"
     digits = f"({quotient} * {one} + cast({fraction} * {one} AS decimal(38,0)))"
     finished = f"cast(concat(cast({digits} AS string), 'E-{scale}') AS decimal({precision},{scale}))"
-    return Rule(("sum({0})", _COUNT), _ADDED, finished, row=("{0}", _ONE), fold=_ADD_BOTH)
+    return Rule(("sum({0})", _COUNT), _SUMS, finished, row=("{0}", _ONE), fold=_ADD_BOTH)
 
 
 _OTHER_NAMES = {
@@ -154,22 +155,23 @@ _OTHER_NAMES = {
     "some": "bool_or",
     "any": "bool_or",
 }
-_DEFAULTS = {"approx_top_k": ("5",)}  # Spark's own default for an argument left out
+_DEFAULTS = {"approx_top_k": ("5",)}  # Spark's default for an argument that is not given
+_STAR = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|(?P<star>(?:\A|[(,])\s*\*|\.\s*\*)", re.DOTALL)
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(distinct\b|all\b)?(.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate of the user's: its column in the result, the plain SQL, and how it is taken apart."""
+    """One aggregate of the user: its column in the result, the plain SQL, its rule and its arguments."""
 
-    name: str | None  # None: as Spark calls it
+    name: str | None  # None: the name that Spark gives to it
     plain: str
     rule: Rule
     arguments: tuple[str, ...]
 
 
 def parse(name: str, text: str) -> Aggregate:
-    """Read `function(arguments)`; what cannot be merged is refused with a list of what can."""
+    """Read `function(arguments)`; refuse an aggregate that cannot be merged, with a list of those that can."""
     call = _CALL.match(text)
     arguments = _split(call[3]) if call is not None else None
     if call is None or arguments is None:
@@ -186,22 +188,27 @@ def parse(name: str, text: str) -> Aggregate:
             f"aggregate {name!r}: {function!r} cannot be merged from parts; these can: {known}; "
             "for anything else pass an Operator"
         )
+    if function == "approx_percentile" and arguments[2:] == ["10000"]:  # Spark's default, which PySpark writes out
+        del arguments[2:]
     if len(arguments) not in rule.takes:
         takes = " or ".join(map(str, rule.takes))
         raise InputError(
-            f"aggregate {name!r}: {function!r} takes {takes} argument(s) here, got {len(arguments)}: {text!r}"
+            f"aggregate {name!r}: {function!r} takes {takes} argument(s) here, got {len(arguments)} in {text!r}"
         )
     if arguments[0] == "*":
         if function != "count":
             raise InputError(f"aggregate {name!r}: {function!r} of * cannot be merged from parts; name a column")
         arguments = ["1"]
+    if any(match["star"] for argument in arguments for match in _STAR.finditer(argument)):
+        # On a worker, * would include the columns of the routing.
+        raise InputError(f"aggregate {name!r}: name the columns instead of * in {text!r}")
     plain = text if function != "count_distinct" or distinct else f"count(DISTINCT {arguments[0]})"
     arguments += _DEFAULTS.get(function, ())[len(arguments) - 1 :]
     return Aggregate(name, plain, rule, tuple(f"({argument})" for argument in arguments))
 
 
 def _split(text: str) -> list[str] | None:
-    """Split arguments at the commas that are in no bracket and no quote; None if a bracket or quote is left over."""
+    """Split arguments at commas outside brackets and quotes; None if a bracket or quote is not closed."""
     found, depth, quote, begin, escaped = [], 0, "", 0, False
     for at, char in enumerate(text):
         if quote:

@@ -1,6 +1,6 @@
-"""Aggregates that the user wrote as SQL, as columns: of the parts, of parts merged, of the result.
+"""SQL aggregates in parts: the columns of the parts, of the merged parts, and of the result.
 
-Columns have our own names from the parts on (of the user's, two may be the same) until the result has the user's.
+From the parts on, columns have names of our own, because two names of the user may be equal; the result has the user's.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,45 +14,55 @@ from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
 from keyspread.errors import InputError
 from keyspread.spark.aggregation.arrow_functions import Tables, in_batches
+from keyspread.spark.aggregation.column_sql import aggregate_sql
 from keyspread.spark.aggregation.folds import fold_table
 from keyspread.spark.aggregation.sql_functions import RULES, Aggregate, exact_average, parse
-from keyspread.spark.routing.keys import column, equal_as_spark_sees, key_hash, quoted
+from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash, quoted
 from keyspread.spark.streaming.windows import window_of
 
-_SHORT = {"mean": "avg", "average": "avg", "std": "stddev", "size": "count"}  # as DataFrame.agg reads {"amount": …}
+# As DataFrame.agg reads {"amount": "mean"}.
+_SHORT = {"mean": "avg", "average": "avg", "std": "stddev", "size": "count"}
 
 
 class SqlParts:
-    """Aggregates by key, taken apart. In a stream the key is led by `first`, columns of ours: a window's bounds."""
+    """The parts of SQL aggregates by key. In a stream, `first` are columns that precede the key: a window's bounds."""
 
     def __init__(
-        self, df: DataFrame, names: Sequence[str], aggregates: Mapping[str, Any], first: Sequence[StructField] = ()
+        self,
+        df: DataFrame,
+        names: Sequence[KeyColumn],
+        aggregates: Any,
+        first: Sequence[StructField] = (),
     ) -> None:
-        wanted = _parsed(aggregates)
+        wanted = _parsed(df, aggregates)
         grouped = df.groupBy(*(column(df, name) for name in names))
-        plain = grouped.agg(*(_plain(one) for one in wanted)).schema.fields  # only looked at, never run
+        plain = grouped.agg(*(_plain(one) for one in wanted)).schema.fields  # only analysed, never run
         self._names, self._first = list(names), list(first)
         self._keys, self._results = plain[: len(names)], plain[len(names) :]
         self._wanted = [_for_type(one, field.dataType) for one, field in zip(wanted, self._results, strict=True)]
-        self._own = [f"keyspread_key_{i}" for i in range(len(names))]
+        self._key_names = [f"keyspread_key_{i}" for i in range(len(names))]
         self._kinds = df.groupBy().agg(*self._parts()).schema.fields
-        self.identity: Any = {name: str(what) for name, what in aggregates.items()}
+        self.identity: Any = _identity(aggregates, wanted)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the key's columns: a Column cannot be pickled, and executors do not need it."""
+        return {name: value for name, value in vars(self).items() if name != "_names"}
 
     @property
     def width(self) -> int:
-        """Columns of the stream's tables before the parts: the hash and the key."""
-        return 1 + len(self._first) + len(self._names)
+        """The number of columns before the parts in a stream's tables: the hash and the key."""
+        return 1 + len(self._first) + len(self._key_names)
 
     @property
     def schema(self) -> StructType:
-        """The rows of parts, in a table: the key and the parts."""
-        keys = [StructField(own, field.dataType) for own, field in zip(self._own, self._keys, strict=True)]
+        """The schema of the rows of parts: the key and the parts."""
+        keys = [StructField(name, field.dataType) for name, field in zip(self._key_names, self._keys, strict=True)]
         return StructType([*self._first, *keys, *self._kinds])
 
     def partial(self, moved: DataFrame, worker: str) -> DataFrame:
-        """Compute the parts of each key on every worker, from rows that lie there."""
-        # Grouped by the worker too, Spark sees that the rows already lie right: no further exchange.
-        keys = (column(moved, name).alias(own) for name, own in zip(self._names, self._own, strict=True))
+        """Compute the parts per key and worker, from rows that are already on their workers."""
+        # Because the worker is a grouping column, Spark sees that no further exchange is needed.
+        keys = (column(moved, name).alias(alias) for name, alias in zip(self._names, self._key_names, strict=True))
         return moved.groupBy(worker, *keys).agg(*self._parts()).drop(worker)
 
     def merge(self, parts: DataFrame) -> DataFrame:
@@ -62,8 +72,8 @@ class SqlParts:
             for i, one in enumerate(self._wanted)
             for merged in one.rule.merged
         ]
-        # A sum of decimals has ten digits more each time: cast back, or it could not be merged again.
-        return parts.groupBy(*self._own).agg(
+        # Each sum of decimals adds ten digits to the type: cast back, so that it can be merged again.
+        return parts.groupBy(*self._key_names).agg(
             *(
                 (one.cast(kind.dataType) if isinstance(kind.dataType, DecimalType) else one).alias(kind.name)
                 for one, kind in zip(merged, self._kinds, strict=True)
@@ -71,21 +81,21 @@ class SqlParts:
         )
 
     def result(self, parts: DataFrame) -> DataFrame:
-        """Merge the parts of each key, and give the result."""
+        """Merge the parts of each key and return the result."""
         return self.finished(self.merge(parts))
 
     def finished(self, merged: DataFrame) -> DataFrame:
-        """Give the result, under the names of the plain answer, of merged parts."""
+        """Return the result of merged parts, with the column names of plain `groupBy().agg()`."""
         results = [
             F.expr(one.rule.finished.format(*one.arguments, **_numbered("m", i, one)))
             for i, one in enumerate(self._wanted)
         ]
-        kinds = merged.select(*results).schema.fields  # only looked at, never run
+        kinds = merged.select(*results).schema.fields  # only analysed, never run
         return merged.select(
             *window_of([field.name for field in self._first]),
-            *(F.col(own).alias(field.name) for own, field in zip(self._own, self._keys, strict=True)),
+            *(F.col(name).alias(field.name) for name, field in zip(self._key_names, self._keys, strict=True)),
             *(
-                # Types that differ in whether they hold nulls at most, as after they were stored, cannot be cast.
+                # Stored types may differ in nullability only, and Spark refuses to cast those.
                 (
                     one if kind.dataType.simpleString() == field.dataType.simpleString() else one.cast(field.dataType)
                 ).alias(field.name)
@@ -94,22 +104,24 @@ class SqlParts:
         )
 
     def rows(self, df: DataFrame, first: Sequence[Column] = ()) -> DataFrame:
-        """Give a stream's rows as its tables have them: every row a part of its own."""
+        """Return the rows of a stream in the form of its tables: every row is a part."""
         for one in self._wanted:
             if one.rule.fold is None:
                 raise InputError(
-                    f"aggregate {one.plain!r} is a sketch of Spark's, which a stream cannot keep: "
-                    "collect it in keyspread.spark.Totals through foreachBatch, or pass an Operator"
+                    f"aggregate {one.plain!r} is a sketch, which a stream cannot keep as state: "
+                    "use keyspread.spark.Totals in foreachBatch, or pass an Operator"
                 )
         parts = [row.format(*one.arguments) for one in self._wanted for row in one.rule.row]
-        keys = [equal_as_spark_sees(df, name).alias(own) for name, own in zip(self._names, self._own, strict=True)]
+        keys = [
+            equal_as_spark_sees(df, name).alias(alias) for name, alias in zip(self._names, self._key_names, strict=True)
+        ]
         typed = [
             F.expr(part).cast(kind.dataType).alias(kind.name) for part, kind in zip(parts, self._kinds, strict=True)
         ]
         return df.select(key_hash(df, self._names).alias("keyspread_hash"), *first, *keys, *typed)
 
     def make(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Every row is a part already."""
+        """Return the batches as tables: every row is already a part."""
         return (pa.Table.from_batches([batch]) for batch in batches)
 
     def fold(self, table: pa.Table) -> pa.Table:
@@ -118,11 +130,11 @@ class SqlParts:
         return fold_table(table, self.width, folds)
 
     def finish(self, table: pa.Table) -> pa.Table:
-        """Leave the rest to SQL: the key and its parts."""
+        """Return the key and its parts; SQL computes the result from them."""
         return table.select(range(1, table.num_columns))
 
     def unpacked(self, df: DataFrame, finish: Tables) -> DataFrame:
-        """Give the result, under the names of the plain answer, of what `finish` makes of each partition."""
+        """Apply `finish` to each partition, and return the result with the column names of plain `groupBy().agg()`."""
         return self.finished(df.mapInArrow(in_batches(finish), self.schema))
 
     def _parts(self) -> list[Column]:
@@ -141,22 +153,41 @@ def _numbered(letter: str, aggregate: int, one: Aggregate) -> dict[str, str]:
     return {f"{letter}{j}": _part(aggregate, j) for j in range(len(one.rule.parts))}
 
 
-def _parsed(aggregates: Mapping[str, Any]) -> list[Aggregate]:
-    if not isinstance(aggregates, Mapping) or not aggregates:
-        remedy = f"; make one: {aggregates.__name__}()" if isinstance(aggregates, type) else ""
-        raise InputError(
-            f"aggregates must be a dict such as {{'total': 'sum(amount)'}} or an Operator, got {aggregates!r}{remedy}"
-        )
-    found = []
-    for name, what in aggregates.items():
-        if not isinstance(what, str):
-            raise InputError(f"aggregate {name!r} must be SQL text such as 'sum(amount)', got {what!r}")
-        if "(" in what:
-            found.append(parse(name, what))
-        else:  # Spark's own way: {"amount": "sum"}
-            function = _SHORT.get(what.strip().lower(), what)
-            found.append(replace(parse(name, f"{function}({'1' if name == '*' else quoted(name)})"), name=None))
-    return found
+def _parsed(df: DataFrame, aggregates: Any) -> list[Aggregate]:
+    """Read aggregates in every form that `aggregate` takes."""
+    if isinstance(aggregates, Column):
+        aggregates = [aggregates]
+    if isinstance(aggregates, Mapping) and aggregates:
+        return [_of_item(df, name, what) for name, what in aggregates.items()]
+    if isinstance(aggregates, (list, tuple)) and aggregates and all(isinstance(one, Column) for one in aggregates):
+        return [parse(*aggregate_sql(df, one)) for one in aggregates]
+    remedy = f": make one with {aggregates.__name__}()" if isinstance(aggregates, type) else ""
+    raise InputError(
+        "aggregates must be a dict such as {'total': 'sum(amount)'}, a list of Columns such as [F.sum('amount')] or an "
+        f"Operator, got {aggregates!r}{remedy}"
+    )
+
+
+def _of_item(df: DataFrame, name: str, what: Any) -> Aggregate:
+    if isinstance(what, Column):
+        return parse(name, aggregate_sql(df, what)[1])
+    if not isinstance(what, str):
+        raise InputError(f"aggregate {name!r} must be SQL text such as 'sum(amount)' or a Column, got {what!r}")
+    if "(" in what:
+        return parse(name, what)
+    # Spark's form: {"amount": "sum"}
+    function = _SHORT.get(what.strip().lower(), what)
+    return replace(parse(name, f"{function}({'1' if name == '*' else quoted(name)})"), name=None)
+
+
+def _identity(aggregates: Any, wanted: Sequence[Aggregate]) -> Any:
+    """Return what a stream stores to recognise its aggregates after a restart."""
+    if not isinstance(aggregates, Mapping):
+        return [f"{one.plain} AS {one.name}" for one in wanted]
+    return {
+        name: one.plain if isinstance(what, Column) else what
+        for (name, what), one in zip(aggregates.items(), wanted, strict=True)
+    }
 
 
 def _plain(one: Aggregate) -> Column:

@@ -1,4 +1,4 @@
-"""What is asked before a Kafka query starts: do the brokers answer, is the topic there, are names and options right?"""
+"""Checks before a Kafka query starts: do the brokers answer, does the topic exist, are names and options valid?"""
 
 import difflib
 import re
@@ -30,12 +30,12 @@ _OURS = {
 
 
 def check_brokers(brokers: str, timeout: float = _PATIENCE) -> None:
-    """Refuse brokers of which none takes a connection within `timeout` seconds; needs neither Spark nor Java."""
+    """Raise an InputError if no broker accepts a connection within `timeout` seconds; needs neither Spark nor Java."""
     silent = []
     for place, host, port in _addresses(brokers):
         try:
             socket.create_connection((host, port), timeout=timeout).close()
-            return  # as Kafka's clients do: they learn of the others from the first that answers
+            return  # one is enough: Kafka's clients learn of the others from the first that answers
         except OSError as problem:
             silent.append((place, problem.strerror or str(problem)))
     if len(silent) == 1:
@@ -51,10 +51,10 @@ def check_topic(
     options: Mapping[str, Any] | None = None,
     timeout: float = _PATIENCE,
 ) -> None:
-    """Refuse a topic that the brokers do not have, with the names of some that they have.
+    """Raise an InputError if the brokers do not have the topic; the message names some topics that they have.
 
-    Asks with Kafka's own client in Spark's JVM, with the same `kafka.` options as the query. Does nothing under
-    Spark Connect, where there is no JVM on this side.
+    Uses Kafka's own client in Spark's JVM, with the same `kafka.` options as the query. Does nothing over Spark
+    Connect, which has no JVM on this side.
     """
     topics = checked_topics(topic)
     if is_remote():
@@ -67,7 +67,9 @@ def check_topic(
     except NoClientError:
         raise no_connector() from None
     except Py4JError as problem:
-        raise InputError(f"{brokers}: Kafka's client refuses the options ({_reason(problem)})") from None
+        raise InputError(
+            f"{brokers}: Kafka's client refuses the options ({_reason(problem)}): check those that start with kafka."
+        ) from None
     try:
         known = topic_names(spark, client)
     except Py4JError as problem:
@@ -82,10 +84,10 @@ def check_topic(
 
 
 def checked_topics(topic: str | Sequence[str], most: int | None = None) -> list[str]:
-    """Give the names of topics, one by one; what cannot be one is refused, without asking anybody."""
+    """Return the names of topics as a list; refuse invalid names, without asking the brokers."""
     topics = topic.split(",") if isinstance(topic, str) else list(topic) if isinstance(topic, Sequence) else []
     topics = [name.strip() if isinstance(name, str) else "" for name in topics]
-    # Kafka's own rule
+    # Kafka's rule for names
     if not topics or not all(re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) for name in topics):
         raise InputError(f"topic must be the name of a Kafka topic (letters, digits, '.', '_', '-'), got {topic!r}")
     if most is not None and len(topics) > most:
@@ -94,35 +96,35 @@ def checked_topics(topic: str | Sequence[str], most: int | None = None) -> list[
 
 
 def checked_options(options: Mapping[str, Any] | None) -> dict[str, str]:
-    """Options as Spark takes them, without those that have a parameter of their own."""
+    """Return options as Spark takes them; refuse those that have a parameter of their own."""
     for name in options or {}:
         if name.lower() in _OURS:
-            raise InputError(f"option {name!r} is given by the parameter {_OURS[name.lower()]}; leave it out")
+            raise InputError(f"option {name!r} is set by the parameter {_OURS[name.lower()]}: leave it out")
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (options or {}).items()
     }
 
 
 def checked_names(key: str, value: str, taken: Sequence[str] = ()) -> tuple[str, str]:
-    """Give the names of the two columns, none of them taken."""
+    """Return the names of the two columns; refuse names that are taken."""
     for name, given in (("key", key), ("value", value)):
         if not isinstance(given, str) or not given:
             raise InputError(f"{name} must be the name of a column, got {given!r}")
         if given.lower() in taken:
-            raise InputError(f"{name} must not be called as one of {', '.join(taken)}, got {given!r}")
+            raise InputError(f"{name} must not have the name of another column ({', '.join(taken)}), got {given!r}")
     if key.lower() == value.lower():
-        raise InputError(f"key and value must be two columns, got {key!r} for both")
+        raise InputError(f"key and value must have different names, got {key!r} for both")
     return key, value
 
 
 def _addresses(brokers: str) -> Iterator[tuple[str, str, int]]:
     """'a:1,[::1]:2' → ('a:1', 'a', 1), ('[::1]:2', '::1', 2)."""
     for place in brokers.split(",") if isinstance(brokers, str) else [""]:
-        # A listener may be named before it, as in PLAINTEXT://host:9092.
+        # The name of a listener may precede it, as in PLAINTEXT://host:9092.
         match = re.fullmatch(r"(?:\w+://)?(?:\[([0-9a-fA-F:.%]+)\]|([^\s:/\[\]]+)):(\d{1,5})", place.strip())
         if match is None or not 0 < int(match[3]) < 65536:
             raise InputError(
-                f"brokers must be host:port, or several with commas, as in localhost:9092; got {brokers!r}"
+                f"brokers must be host:port, or several with commas, as in localhost:9092, got {brokers!r}"
             )
         yield place.strip(), match[1] or match[2], int(match[3])
 
@@ -141,5 +143,5 @@ def _some(known: set[str], wanted: str) -> str:
 
 
 def _reason(problem: Exception) -> str:
-    """What Java said; py4j's own first line only names the call."""
+    """Return what Java said; the first line of py4j only names the call."""
     return why(str(problem).partition("\n: ")[2] or str(problem)).rpartition("org.apache.kafka.common.")[2]

@@ -1,7 +1,6 @@
-"""Kafka's own client, in Spark's JVM. For classic Spark only: under Connect there is no JVM on this side.
+"""Kafka's own client in Spark's JVM. Classic Spark only: Spark Connect has no JVM on this side.
 
-The one file of the library, beside those that start Spark, that reaches into the JVM; nothing depends on its answer
-but a clearer message.
+Apart from the files that start Spark, this is the only one that calls the JVM. Only error messages depend on it.
 """
 
 from collections.abc import Mapping
@@ -11,22 +10,22 @@ from pyspark.sql import SparkSession
 
 
 class NoClientError(Exception):
-    """Spark was started without the connector, so Kafka's classes are not there."""
+    """Spark was started without the connector, so it lacks Kafka's classes."""
 
 
 def admin_client(spark: SparkSession, settings: Mapping[str, str]) -> Any:
-    """Make a client with these settings; whoever has it closes it. Bad settings are a Py4JError."""
+    """Make a client with these settings, which the caller closes. Bad settings raise a Py4JError."""
     java = _jvm(spark).java.util.Properties()
     for name, value in settings.items():
         java.setProperty(name, value)
     try:
         return _jvm(spark).org.apache.kafka.clients.admin.AdminClient.create(java)
-    except TypeError:  # what py4j says of a class that is not there
+    except TypeError:  # py4j raises it for a class that does not exist
         raise NoClientError from None
 
 
 def topic_names(spark: SparkSession, client: Any) -> set[str]:
-    """Ask for all topics, internal ones too; no answer in time is a Py4JError."""
+    """Return the names of all topics, including internal ones; raise a Py4JError if no answer comes in time."""
     wanted = _jvm(spark).org.apache.kafka.clients.admin.ListTopicsOptions().listInternal(True)
     return set(client.listTopics(wanted).names().get())
 

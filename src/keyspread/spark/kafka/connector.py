@@ -1,4 +1,4 @@
-"""Spark's Kafka connector: its Maven coordinate, and the settings of a session that has it."""
+"""Spark's Kafka connector: its Maven coordinate, and the settings of a session that loads it."""
 
 import re
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ import pyspark
 
 from keyspread.errors import InputError
 
-_MODULE = "spark-sql-kafka-0-10_2.13"  # Spark 4 is built for no other Scala
+_MODULE = "spark-sql-kafka-0-10_2.13"  # Spark 4 is built for this version of Scala only
 
 
 def connector(version: str | None = None) -> str:
-    """Give the Maven coordinate of the Kafka connector that belongs to the installed Spark, or to another version.
+    """Return the Maven coordinate of the Kafka connector for the installed Spark, or for another version.
 
     >>> connector("4.2.0")
     'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
@@ -22,11 +22,11 @@ def connector(version: str | None = None) -> str:
 
 
 def with_kafka(config: Mapping[str, Any] | None = None, version: str | None = None) -> dict[str, Any]:
-    """Give the settings of a session with the connector added, for `session(**with_kafka({...}))`.
+    """Return the settings of a session with the connector added, for `session(**with_kafka({...}))`.
 
-    It must be there when Spark starts. Spark fetches it once from Maven's registry and keeps it. Settings that name a
-    Kafka connector already, in `spark.jars` or `spark.jars.packages`, are left as they are, and so are those of a
-    Spark Connect server (`sc://`), which brings its own.
+    The connector must be loaded when Spark starts. Spark downloads it once from Maven Central and caches it. Settings
+    that name a Kafka connector already, in `spark.jars` or `spark.jars.packages`, are returned unchanged, as are those
+    of a Spark Connect server (`sc://`), which has its own.
 
     >>> with_kafka({"master": "local[2]"}, version="4.2.0")["spark.jars.packages"]
     'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
@@ -40,7 +40,7 @@ def with_kafka(config: Mapping[str, Any] | None = None, version: str | None = No
 
 
 def no_connector() -> InputError:
-    """Say what to do about a session without it."""
+    """Return the error for a session without the connector."""
     return InputError(
         "this Spark was started without its Kafka connector: start it with session(**with_kafka({...})), or with "
         f"spark.jars.packages={connector()}"

@@ -1,4 +1,4 @@
-"""Rows out as Kafka's messages."""
+"""Write rows as Kafka messages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,25 +25,25 @@ def kafka_sink(
     mode: str = "append",
     options: Mapping[str, Any] | None = None,
 ) -> DataStreamWriter:
-    """Give a writer, ready to `start()`, that sends every row as a message at least once.
+    """Return a writer, ready to `start()`, that sends every row as a message at least once.
 
-    Once, as long as nothing fails; a batch that fails and comes again is sent again, for Kafka's sink in Spark has no
-    transactions. Readers who mind tell copies apart by what is in the message. Strings and bytes are sent as they are,
-    structs, arrays and maps as JSON, all else as text. Without a column `value`, the message is a JSON object of all
-    columns but the key; without a column `key` it has no key. `options` are of Spark's Kafka sink, and with the prefix
-    `kafka.` of Kafka's producer.
+    If a batch fails and is retried, its messages are sent again, because Spark's Kafka sink has no transactions:
+    readers that need each message once must deduplicate by its content. Strings and bytes are sent as they are,
+    structs, arrays and maps as JSON, other types as text. Without a column `value`, the message is a JSON object of all
+    columns except the key; without a column `key`, it has no key. `options` are those of Spark's Kafka sink and, with
+    the prefix `kafka.`, those of Kafka's producer.
     """
     if not df.isStreaming:
         raise InputError(
-            "kafka_sink takes a stream, got a bounded DataFrame: use as_messages(df).write.format('kafka')"
+            "kafka_sink needs a streaming DataFrame, got a bounded one: use as_messages(df).write.format('kafka')"
         )
     if not isinstance(checkpoint, str) or not checkpoint:
-        raise InputError(f"checkpoint must be the folder of the query's checkpoint, got {checkpoint!r}")
-    (one,) = checked_topics([topic] if isinstance(topic, str) else topic, most=1)
-    settings = {"kafka.bootstrap.servers": brokers, "topic": one, **checked_options(options)}
+        raise InputError(f"checkpoint must be the folder for the query's checkpoint, got {checkpoint!r}")
+    (topic,) = checked_topics([topic] if isinstance(topic, str) else topic, most=1)
+    settings = {"kafka.bootstrap.servers": brokers, "topic": topic, **checked_options(options)}
     if not is_remote():
         check_brokers(brokers)
-        check_topic(df.sparkSession, brokers, one, options=options)
+        check_topic(df.sparkSession, brokers, topic, options=options)
     messages = as_messages(df, key=key, value=value)
     return (
         messages.writeStream.format("kafka")
@@ -54,7 +54,7 @@ def kafka_sink(
 
 
 def as_messages(df: DataFrame, *, key: str = "key", value: str = "value") -> DataFrame:
-    """Give the rows as `kafka_sink` sends them: columns `key` and `value`, strings or bytes."""
+    """Return the rows as `kafka_sink` sends them: columns `key` and `value`, strings or bytes."""
     checked_names(key, value)
     fields = {field.name: field.dataType for field in df.schema.fields}
     sent_key = _sent(key, fields[key]) if key in fields else F.lit(None).cast("string")
@@ -63,7 +63,7 @@ def as_messages(df: DataFrame, *, key: str = "key", value: str = "value") -> Dat
     else:
         others = [F.col(quoted(name)) for name in df.columns if name != key]
         if not others:
-            raise InputError(f"there is nothing to send but {key!r}; add a column {value!r}")
+            raise InputError(f"there is nothing to send except {key!r}: add a column {value!r}")
         sent_value = F.to_json(F.struct(*others))
     return df.select(sent_key.alias("key"), sent_value.alias("value"))
 

@@ -1,14 +1,13 @@
-"""Kafka: messages in as rows, rows out as messages, through the connector that belongs to Spark.
+"""Read Kafka messages as rows, through Spark's own connector.
 
-May be changed here: how a message becomes a row. What is asked before a query starts is in kafka_checks.py, values are
-in kafka_values.py, the way out is in kafka_sink.py, and all of it can be had from here. Offsets are Spark's business:
-they are in the query's checkpoint, no consumer group has them, and `failOnDataLoss` stays on unless the caller says so.
+Spark manages the offsets: they are in the query's checkpoint, not in a consumer group. `failOnDataLoss` stays on unless
+the caller turns it off.
 
-When the broker goes away while a query runs, the query waits: Kafka's clients connect anew by themselves
-(`kafka.reconnect.backoff.max.ms`, 1 s), and nothing is lost or read twice when it is back in time. A broker that stays
-away ends the query with a TimeoutException after three minutes (183 s seen): three attempts to ask for the newest
-offsets (`fetchOffset.numRetries`), each of `kafka.default.api.timeout.ms`, a minute. `patience=` makes them more. A
-query that ended goes on from its checkpoint as if nothing had happened.
+If the brokers become unreachable while a query runs, the query waits. Kafka's clients reconnect by themselves
+(`kafka.reconnect.backoff.max.ms`, 1 s), and no message is lost or read twice. After three minutes (183 s measured) the
+query ends with a TimeoutException: three attempts to ask for the newest offsets (`fetchOffset.numRetries`), each with a
+timeout of one minute (`kafka.default.api.timeout.ms`). `patience=` allows more attempts. When it is started again, the
+query resumes from its checkpoint.
 """
 
 import json
@@ -23,7 +22,7 @@ from pyspark.sql.utils import is_remote
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.spark.failures import told
+from keyspread.spark.failures import one_line_error
 from keyspread.spark.kafka.checks import check_brokers, check_topic, checked_names, checked_options, checked_topics
 from keyspread.spark.kafka.connector import no_connector
 
@@ -45,22 +44,24 @@ def kafka_source(
     patience: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Give every message as one row: key and value as strings, then topic, partition, offset, timestamp.
+    """Return every message as one row: key and value as strings, then topic, partition, offset, timestamp.
 
-    A message without a key has a null key, which is a key like any other. `key` and `value` name their columns, and
-    `binary=True` leaves both as bytes. A stream goes on from its checkpoint; `starting` is for its first start:
-    "earliest", "latest" or offsets such as `{"clicks": {"0": 23, "1": -2}}` (-2 earliest, -1 latest, every partition
-    named). `streaming=False` reads what is there now, once. `max_rows` bounds a micro-batch. `patience` is for how many
-    seconds at least a stream waits for brokers that went away, 180 if not given. `options` are of Spark's Kafka
-    source, and with the prefix `kafka.` of Kafka's consumer.
+    A message without a key has a null key, which is a key like any other. `key` and `value` name their columns;
+    `binary=True` returns both as bytes. A stream resumes from its checkpoint; `starting` is for its first start:
+    "earliest", "latest" or offsets of every partition such as `{"clicks": {"0": 23, "1": -2}}` (-2 earliest, -1
+    latest). `streaming=False` reads the messages that exist now, once. `max_rows` limits the rows per micro-batch. A
+    stream waits at least `patience` seconds for brokers that became unreachable (default 180). `options` are those of
+    Spark's Kafka source and, with the prefix `kafka.`, those of Kafka's consumer.
 
-    Brokers and topics are asked for before anything starts. Under Spark Connect only the server can do that: a query
-    fails with Spark's own error then.
+    Brokers and topics are checked before anything starts. Over Spark Connect only the server could do that, so a query
+    fails with Spark's own error there.
     """
     topics = checked_topics(topic)
     names = [*checked_names(key, value, _POSITION), *_POSITION]
     if max_rows is not None and not streaming:
-        raise InputError(f"max_rows bounds the micro-batches of a stream, got {max_rows!r} with streaming=False")
+        raise InputError(
+            f"max_rows limits the micro-batches of a stream, got {max_rows!r} with streaming=False: leave it out"
+        )
     settings = {
         "kafka.bootstrap.servers": brokers,
         "subscribe": ",".join(topics),
@@ -77,11 +78,11 @@ def kafka_source(
     reader = spark.readStream if streaming else spark.read
     try:
         rows = reader.format("kafka").options(**settings).load()
-        _ = rows.schema  # under Spark Connect nobody has looked for the connector before this
+        _ = rows.schema  # over Spark Connect, this is what finds that the connector is missing
     except AnalysisException as problem:
         if problem.getCondition() == "KAFKA_DATA_SOURCE_NOT_ENABLED":
             raise no_connector() from None
-        raise told(problem) from None
+        raise one_line_error(problem) from None
     kind = "binary" if binary else "string"
     return rows.select(*(F.col(name).cast(kind) for name in ("key", "value")), *_POSITION).toDF(*names)
 
@@ -89,21 +90,23 @@ def kafka_source(
 def _starting(starting: Any, topics: list[str], streaming: bool) -> str:
     if starting in ("earliest", "latest"):
         if starting == "latest" and not streaming:
-            raise InputError("starting='latest' with streaming=False reads nothing; use 'earliest' or offsets")
+            raise InputError("starting='latest' with streaming=False reads nothing: use 'earliest' or offsets")
         return str(starting)
     try:
         offsets = json.loads(starting) if isinstance(starting, str) else dict(starting)
         plain = {name: {str(int(p)): int(offset) for p, offset in part.items()} for name, part in offsets.items()}
     except (ValueError, TypeError, AttributeError):
         example = json.dumps({topics[0]: {"0": 23}})
-        raise InputError(f"starting must be 'earliest', 'latest' or offsets as {example}, got {starting!r}") from None
+        raise InputError(
+            f"starting must be 'earliest', 'latest' or offsets such as {example}, got {starting!r}"
+        ) from None
     if set(plain) != set(topics):
-        raise InputError(f"starting must have the offsets of {', '.join(topics)}, got those of {', '.join(plain)}")
+        raise InputError(f"starting must have the offsets of {', '.join(topics)}, got offsets of {', '.join(plain)}")
     return json.dumps(plain)
 
 
 def _attempts(patience: float, settings: Mapping[str, str]) -> int:
-    """How often to ask for the newest offsets: 200 s in attempts of 60 s are 4. One without an answer ends it."""
+    """Return how often to ask for the newest offsets: 200 s with a timeout of 60 s per attempt are 4 attempts."""
     seconds = checks.not_negative("patience", patience)
     once = float(settings.get("kafka.default.api.timeout.ms", _API_TIMEOUT * 1000)) / 1000
     return max(1, math.ceil(seconds / once))

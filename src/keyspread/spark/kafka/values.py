@@ -1,4 +1,4 @@
-"""The values of Kafka's messages: JSON objects become columns, and what is none of them is set aside, never lost."""
+"""The values of Kafka messages: the fields of JSON objects become columns; malformed values are kept, never lost."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from keyspread.spark.failures import why
 from keyspread.spark.routing.keys import free_name, quoted
 
 MALFORMED = "_malformed"
-"""The column that `parsed` adds: the text that could not be parsed, null in every other row."""
+"""The column that `parsed` adds: the text of a malformed value, null in all other rows."""
 
 
 def parsed(
@@ -24,25 +24,27 @@ def parsed(
     observe: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Give the same rows, none more or less, with the fields of their JSON values as columns instead of the value.
+    """Return exactly the same rows, with the fields of their JSON values as columns instead of the value.
 
     A value that is not one JSON object of this schema is malformed: its text is in the column `_malformed` and its
-    fields are null; in all other rows `_malformed` is null. A message without a value (Kafka's mark of deletion) is
-    not malformed. `schema` may be in SQL, as in "user STRING, spent DOUBLE". `observe` counts rows and malformed ones
-    under this name in every progress of a query (`observedMetrics`). `options` are of Spark's JSON reader.
+    fields are null; in all other rows `_malformed` is null. A message without a value (a tombstone) is not malformed.
+    `schema` may be SQL, as in "user STRING, spent DOUBLE". `observe` is the name under which the progress of a query
+    counts rows and malformed rows (`observedMetrics`). `options` are those of Spark's JSON reader.
 
-    `split` sets the malformed rows aside.
+    `split` separates the malformed rows.
     """
     if value not in df.columns:
-        raise InputError(f"there is no column {value!r} to parse; the columns are {', '.join(df.columns)}")
+        raise InputError(f"there is no column {value!r} to parse: the columns are {', '.join(df.columns)}")
     fields = _fields(schema)
     kept = [name for name in df.columns if name != value]
     for name in fields.names:
         if name.lower() in {one.lower() for one in [*kept, MALFORMED]}:
-            raise InputError(f"the schema has a field {name!r}, and so have the rows; rename the column first")
+            raise InputError(
+                f"the schema has a field {name!r}, and the rows have a column of that name: rename the column first"
+            )
     text = F.col(quoted(value)).cast("string")
-    # Spark reads the first JSON value of a text and leaves the rest, so a second object would be lost silently:
-    # '{"a":1} {"a":2}' becomes '{"v":[{"a":1} {"a":2}]}', which is no JSON, and '{"a":1},{"a":2}' an array of two.
+    # Spark reads the first JSON value of a text and ignores the rest, so a second object would be lost. Wrapped,
+    # '{"a":1} {"a":2}' becomes '{"v":[{"a":1} {"a":2}]}', which is not JSON, and '{"a":1},{"a":2}' an array of two.
     wrapped = F.concat(F.lit('{"v":['), text, F.lit("]}"))
     read = StructType([StructField("v", ArrayType(fields)), StructField("bad", StringType())])
     settings = {name: str(given) for name, given in (options or {}).items()}
@@ -62,13 +64,13 @@ def parsed(
 
 
 def split(df: DataFrame, *, value: str = "value") -> tuple[DataFrame, DataFrame]:
-    """Give the well-formed rows of `parsed`, and the malformed ones with their text in the column `value`.
+    """Return the well-formed rows of `parsed`, and the malformed ones with their text in the column `value`.
 
-    Together they are all rows. Of a stream both are streams, and each query reads the topic for itself; to read it
-    once, split inside `foreachBatch`, with the batch persisted.
+    Together they are all rows. Two queries on the parts of a stream each read the topic; to read it once, split inside
+    `foreachBatch`, with the batch persisted.
     """
     if MALFORMED not in df.columns:
-        raise InputError(f"there is no column {MALFORMED!r}: split takes what parsed() gave")
+        raise InputError(f"there is no column {MALFORMED!r}: pass the result of parsed()")
     text = F.col(MALFORMED)
     return df.where(text.isNull()).drop(MALFORMED), df.where(text.isNotNull()).withColumnRenamed(MALFORMED, value)
 
@@ -78,8 +80,8 @@ def _fields(schema: StructType | str) -> StructType:
         fields = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     except ParseException as problem:
         raise InputError(
-            f"schema {schema!r} is not SQL as in 'user STRING, spent DOUBLE': {why(str(problem))}"
+            f"schema {schema!r} is not valid SQL such as 'user STRING, spent DOUBLE': {why(str(problem))}"
         ) from None
     if not isinstance(fields, StructType) or not fields.names:
-        raise InputError(f"schema must be a StructType or SQL as in 'user STRING, spent DOUBLE', got {schema!r}")
+        raise InputError(f"schema must be a StructType or SQL such as 'user STRING, spent DOUBLE', got {schema!r}")
     return fields

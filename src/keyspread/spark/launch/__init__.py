@@ -1,1 +1,1 @@
-"""Start Spark on this machine: Java, local clusters, Python workers, quiet logging."""
+"""Start Spark on this machine: Java, local clusters, Python workers, logging."""

@@ -1,7 +1,4 @@
-"""A Spark cluster on this machine alone, for what only a cluster does: executors that die, rows that leave a process.
-
-May be changed here: how it is started, watched and stopped. Sessions are made elsewhere (`start.py`).
-"""
+"""A Spark cluster on this machine, to test what only a cluster does: lost executors, rows that leave a process."""
 
 import atexit
 import contextlib
@@ -33,14 +30,14 @@ _Found = TypeVar("_Found")
 
 
 class ClusterError(KeyspreadError):
-    """The cluster did not start or has no executor; the message has the end of the log that may tell why."""
+    """The cluster did not start or has no executor; the message includes the end of the log."""
 
 
 class Cluster:
-    """A master and workers, reachable from this machine only; every application gets one executor a worker.
+    """A master and workers that only this machine can reach; every application gets one executor per worker.
 
-    All processes end with the block, also if it fails or is interrupted. Logs of the master, the workers and their
-    executors are in `folder`, which is removed after a block that ended well.
+    All processes end with the block, even if it fails or is interrupted. The logs of the master, the workers and their
+    executors are in `folder`, which is deleted unless the block raises.
 
     >>> from keyspread.spark import session
     >>> from keyspread.spark.launch.cluster import Cluster
@@ -61,17 +58,17 @@ class Cluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a session needs beside `master=cluster.url`."""
+        """The settings of a session, in addition to `master=cluster.url`."""
         return {
             "spark.driver.host": _HOST,
             "spark.driver.bindAddress": _HOST,
             "spark.executor.memory": self._memory,
-            # As if every executor were on a machine of its own: what a dead one had on disk is lost.
+            # As if every executor had its own machine: the files of a lost executor are lost too.
             "spark.shuffle.readHostLocalDisk": "false",
         }
 
     def __enter__(self) -> "Cluster":
-        """Start all of it, and wait until every worker is registered."""
+        """Start the cluster, and wait until every worker is registered."""
         self.folder = Path(tempfile.mkdtemp(prefix="keyspread-cluster-"))
         atexit.register(self.stop)
         _exit_when_terminated()
@@ -83,7 +80,7 @@ class Cluster:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        """Stop all of it; after an error the logs stay."""
+        """Stop the cluster; keep the logs after an error."""
         self.stop()
         if error is None:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -91,12 +88,12 @@ class Cluster:
             error.add_note(f"the logs of the cluster are in {self.folder}")
 
     def stop(self) -> None:
-        """End every process; a second time it does nothing."""
+        """End every process; may be called again."""
         atexit.unregister(self.stop)
-        before = _running()
+        before = running_processes()
         children = self._descendants(before)
-        # A worker that is asked to end ends its executors, and these their Python workers. Workers go first:
-        # one that loses its master would try to find it again.
+        # On SIGTERM a worker ends its executors, and these end their Python workers. Workers end before the master,
+        # because a worker that loses its master would try to reconnect.
         for name in sorted(self._processes, reverse=True):
             process = self._processes[name]
             _signal_group(process.pid, signal.SIGTERM)
@@ -105,21 +102,21 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 _signal_group(process.pid, signal.SIGKILL)
                 process.wait()
-            _signal_group(process.pid, signal.SIGKILL)  # executors that outlived it
-        after = _running()
-        for pid in children:  # what had left the group, as Python workers do
+            _signal_group(process.pid, signal.SIGKILL)  # executors that are still running
+        after = running_processes()
+        for pid in children:  # processes that left the group, as Python workers do
             if pid in after and after[pid][1] == before[pid][1]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         self._processes.clear()
 
     def executors(self) -> list[int]:
-        """Give the process ids of the executors that run now, of any application."""
-        running = _running()
+        """Return the process ids of all running executors, of any application."""
+        running = running_processes()
         return sorted(pid for pid in self._descendants(running) if _EXECUTOR in running[pid][1])
 
     def kill_executor(self, pid: int | None = None) -> int:
-        """End an executor at once, as a crash would (the first one if no process id is given); give its process id.
+        """Kill an executor, as a crash would, and return its process id; without `pid`, kill the first one.
 
         Its worker starts another one.
         """
@@ -127,7 +124,9 @@ class Cluster:
         if pid is None and found:
             pid = found[0]
         if pid not in found:
-            raise ClusterError(f"there is no executor to kill (asked: {pid}, running: {found or 'none'})")
+            raise ClusterError(
+                f"there is no executor to kill (pid {pid}, running: {found or 'none'}): start a job first"
+            )
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         return pid
@@ -136,8 +135,8 @@ class Cluster:
         use_java()
         master = ["master.Master", "--host", _HOST, "--port", "0", "--webui-port", "0"]
         self._launch("master", master)
-        self.url = self._wait("master", lambda: self._told(r"Starting Spark master at (spark://\S+)"))
-        page = self._wait("master", lambda: self._told(r"Successfully started service 'MasterUI' on port (\d+)"))
+        self.url = self._wait("master", lambda: self._in_log(r"Starting Spark master at (spark://\S+)"))
+        page = self._wait("master", lambda: self._in_log(r"Successfully started service 'MasterUI' on port (\d+)"))
         for number in range(self._workers):
             name = f"worker-{number}"
             (self.folder / name).mkdir()
@@ -152,10 +151,10 @@ class Cluster:
         assert spec is not None
         assert spec.origin is not None
         home = Path(spec.origin).parent
-        # Only what is set here: SPARK_HOME, spark-env.sh and the like may belong to another Spark.
-        own = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+        # The user's SPARK_HOME, spark-env.sh and so on may belong to another Spark.
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
         package = str(Path(keyspread.__file__).parent.parent)
-        own |= {
+        environment |= {
             "SPARK_HOME": str(home),
             "SPARK_CONF_DIR": str(self.folder),
             "SPARK_LOCAL_DIRS": str(self.folder / "blocks"),
@@ -171,12 +170,12 @@ class Cluster:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
-                env=own,
-                start_new_session=True,  # a group to end at once, which Ctrl-C does not reach before us
+                env=environment,
+                start_new_session=True,  # a process group, which Ctrl-C does not reach before us
             )
 
     def _wait(self, name: str, ask: Callable[[], _Found | None]) -> _Found:
-        """Ask until there is an answer; if none comes, `name` is whose log is shown."""
+        """Call `ask` until it returns a value; if time runs out, show the log of `name`."""
         end = time.monotonic() + self._patience
         while True:
             answer = ask()
@@ -184,12 +183,13 @@ class Cluster:
                 return answer
             for each, process in self._processes.items():
                 if process.poll() is not None:
-                    raise ClusterError(f"{each} of the cluster has ended ({process.returncode}){self._tail(each)}")
+                    code = process.returncode
+                    raise ClusterError(f"{each} of the cluster ended with exit code {code}{self._tail(each)}")
             if time.monotonic() > end:
                 raise ClusterError(f"the cluster was not ready within {self._patience:g} s{self._tail(name)}")
             time.sleep(0.05)
 
-    def _told(self, pattern: str) -> str | None:
+    def _in_log(self, pattern: str) -> str | None:
         found = re.search(pattern, self._log("master").read_text(errors="replace"))
         return found[1] if found else None
 
@@ -197,16 +197,16 @@ class Cluster:
         try:
             with urlopen(page, timeout=5) as answer:
                 workers = json.load(answer)["workers"]
-        except (OSError, ValueError, KeyError):  # not up yet, or not all of it
+        except (OSError, ValueError, KeyError):  # not ready yet
             return None
         return True if sum(worker["state"] == "ALIVE" for worker in workers) == self._workers else None
 
     def _descendants(self, running: dict[int, tuple[int, str]]) -> list[int]:
-        own = [process.pid for process in self._processes.values()]
-        found = list(own)
+        started = [process.pid for process in self._processes.values()]
+        found = list(started)
         for each in found:
             found += [child for child, (parent, _) in running.items() if parent == each]
-        return found[len(own) :]
+        return found[len(started) :]
 
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
@@ -217,14 +217,14 @@ class Cluster:
 
 
 def _exit_when_terminated() -> None:
-    """Let SIGTERM end this process as `sys.exit` does, so that the cluster ends too, unless it is handled already."""
+    """Make SIGTERM end this process as `sys.exit` does, so that the cluster ends too, unless it has a handler."""
     main = threading.current_thread() is threading.main_thread()
     if main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
-def _running() -> dict[int, tuple[int, str]]:
-    """Give all processes of this machine: process id -> (parent's id, command line)."""
+def running_processes() -> dict[int, tuple[int, str]]:
+    """Return all processes of this machine: process id -> (parent's process id, command line)."""
     if not Path("/proc/self/stat").exists():  # macOS
         table = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,command="], capture_output=True, text=True).stdout
         rows = (line.split(None, 2) for line in table.splitlines())
@@ -234,7 +234,7 @@ def _running() -> dict[int, tuple[int, str]]:
         try:
             state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it ended in the meantime
             continue
         if state != "Z":
             found[int(folder.name)] = (int(parent), command)
@@ -242,5 +242,5 @@ def _running() -> dict[int, tuple[int, str]]:
 
 
 def _signal_group(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended; macOS says the latter of zombies
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it ended; macOS denies permission for zombies
         os.killpg(pid, number)

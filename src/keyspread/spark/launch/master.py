@@ -1,4 +1,4 @@
-"""Is there a Spark to run on? Asked before it is started, because Spark itself asks for minutes and in many lines."""
+"""Check that a master answers before Spark starts: Spark itself would try for minutes and print many lines."""
 
 import os
 import re
@@ -13,26 +13,28 @@ from keyspread.errors import InputError
 
 _LOCAL = re.compile(r"local(\[(\*|[1-9]\d*)(\s*,\s*[1-9]\d*)?\])?\Z")
 _PATIENCE = 5.0
-"""Seconds for a master to take a connection."""
+"""Seconds for a master to accept a connection."""
 
-_KNOWN = "local, local[2], local[*], spark://host:7077, yarn, k8s://host:port and, for Spark Connect, sc://host"
+_EXAMPLES = "local, local[2], local[*], spark://host:7077, yarn, k8s://host:port and, for Spark Connect, sc://host"
 
 
 def is_local(master: str | None) -> bool:
-    """Say whether Spark will run in a process of this machine."""
+    """Return whether Spark will run in a process of this machine."""
     return master is None or master.startswith("local")
 
 
 def check_master(master: str) -> None:
-    """Refuse an address that is none, and a master that does not answer within five seconds."""
+    """Refuse an invalid address, and a master that does not answer within five seconds."""
     if _LOCAL.match(master):
         return
     if master == "yarn":
         if not (os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")):
-            raise InputError("master yarn needs HADOOP_CONF_DIR or YARN_CONF_DIR, the folder of the cluster's settings")
+            raise InputError(
+                "master yarn needs HADOOP_CONF_DIR or YARN_CONF_DIR: set it to the folder of the cluster's settings"
+            )
         return
     if not master.startswith(("spark://", "k8s://", "sc://")):
-        raise InputError(f"unknown master {master!r}; known are {_KNOWN}")
+        raise InputError(f"unknown master {master!r}; known are {_EXAMPLES}")
     reasons = []
     for host, port in _addresses(master):
         try:
@@ -40,11 +42,13 @@ def check_master(master: str) -> None:
             return
         except OSError as problem:
             reasons.append(f"{host}:{port}: {problem.strerror or problem}")
-    raise InputError(f"no Spark answers at {master} ({', '.join(reasons)}): check the address and that it runs")
+    raise InputError(
+        f"no Spark answers at {master} ({', '.join(reasons)}): check the address and that Spark is running"
+    )
 
 
 def _addresses(master: str) -> Iterator[tuple[str, int]]:
-    """'spark://a:1,b:2' → ('a', 1), ('b', 2): a stand-by master may be named too."""
+    """Yield ('a', 1), ('b', 2) for 'spark://a:1,b:2': a standby master may be given too."""
     kind, _, rest = master.partition("://")
     default = {"spark": 7077, "k8s": 443, "sc": 15002}[kind]
     for place in rest.partition(";")[0].split(","):
@@ -54,12 +58,12 @@ def _addresses(master: str) -> Iterator[tuple[str, int]]:
         except ValueError:
             host = None
         if not host:
-            raise InputError(f"{master!r} names no host and port; write it as in {kind}://host:{default}")
+            raise InputError(f"{master!r} has no host and port: write it as {kind}://host:{default}")
         yield host, port
 
 
 def check_answers(spark: SparkSession, master: str, seconds: float = 60) -> None:
-    """Run a job of one row; refuse a cluster that has not done it in time, for want of free cores."""
+    """Run a job of one row; refuse a cluster that does not finish it in time because it has no free cores."""
     failed: list[BaseException] = []
 
     def count() -> None:
@@ -72,6 +76,8 @@ def check_answers(spark: SparkSession, master: str, seconds: float = 60) -> None
     asking.start()
     asking.join(seconds)
     if asking.is_alive():
-        raise InputError(f"{master} gave no cores within {seconds:g} seconds: are its workers up, and free?")
+        raise InputError(
+            f"{master} gave no cores within {seconds:g} seconds: check that its workers are running and free"
+        )
     if failed:
         raise failed[0]

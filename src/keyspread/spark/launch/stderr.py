@@ -1,39 +1,36 @@
-"""The JVM's standard error: held back while Spark starts, shown if that fails, passed on afterwards.
-
-May be changed here: what counts as worth showing. Nothing else reads what the JVM writes.
-"""
+"""The JVM's standard error: held back while Spark starts, shown if the start fails, passed on afterwards."""
 
 import contextlib
 import os
 import threading
 
-# Printed once by the library behind Spark's sketches; they work all the same.
+# The library behind Spark's sketches prints this once; the sketches work.
 _HARMLESS = b"Java versions > Java 11 can only operate in restricted mode"
 _STARTED, _FAILED = b"\0keyspread: started\n", b"\0keyspread: failed\n"
 
 
 class StartupErrors:
-    """Nothing on standard error while the JVM starts well; all of it if the block raises; every later line.
+    """A successful start shows nothing of the JVM's standard error, a failed one all of it; later lines are shown.
 
-    A good start prints the JVM's warnings about itself and a list of downloaded packages, which are dropped.
-    If Spark logs an error and starts all the same, it is shown with all that follows.
+    On a successful start, the JVM's own warnings and the list of downloaded packages are dropped. If Spark logs an
+    error but starts, the error and all lines after it are shown.
 
-    `descriptor` goes to the JVM's process only, so that what Python prints meanwhile is not held back.
+    Only the JVM's process gets `descriptor`, so that the output of Python is not held back.
     """
 
     def __enter__(self) -> "StartupErrors":
-        """Open the pipe and start to read it."""
+        """Open the pipe and start reading it."""
         self._read, self.descriptor = os.pipe()
         self._settled = threading.Event()
-        # A daemon: it ends with the JVM, or with this process if that comes first.
+        # A daemon thread: it ends with the JVM or with this process, whichever ends first.
         threading.Thread(target=self._pass_on, name="keyspread-jvm-stderr", daemon=True).start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Say in the pipe itself how it went, so that exactly the lines before this one count as start-up."""
+        """Write the outcome into the pipe itself, so that exactly the lines before it count as start-up."""
         os.write(self.descriptor, _STARTED if kind is None else _FAILED)
         os.close(self.descriptor)
-        self._settled.wait(timeout=5)  # the reason of a failure is to be read above the exception
+        self._settled.wait(timeout=5)  # so that the reason of a failure is printed above the exception
 
     def _pass_on(self) -> None:
         held: list[bytes] = []
@@ -57,7 +54,7 @@ def _from_first_error(lines: list[bytes]) -> list[bytes]:
 
 
 def _show(text: bytes) -> None:
-    # Not sys.stderr: a daemon thread that holds its lock at exit makes Python abort. If nobody listens any
-    # more, the pipe must be emptied all the same, or the JVM waits for room in it.
+    # Not sys.stderr: Python aborts if a daemon thread holds its lock at exit. If standard error is closed, errors are
+    # ignored, because the pipe must be emptied, or the JVM would wait for room in it.
     with contextlib.suppress(OSError):
         os.write(2, text)

@@ -19,14 +19,14 @@ from pyspark.sql.types import StructType
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
-from keyspread.job.scheme_loads import Outcome, compare_schemes
+from keyspread.job.scheme_comparison import Outcome, compare_schemes
 from keyspread.job.sources import Malformed, Source
 from keyspread.online.settings import Settings
 from keyspread.planned.plan import Plan
 from keyspread.schemes import PLANNED, Kind, online_scheme, resolve
 from keyspread.spark.aggregate import aggregate
 from keyspread.spark.plan import plan as plan_rows
-from keyspread.spark.routing.keys import Key, key_hash, quoted
+from keyspread.spark.routing.keys import key_hash, quoted
 from keyspread.spark.watch import Watch
 from keyspread.threshold import checked_threshold
 
@@ -279,12 +279,12 @@ def _check_rows(source: Source, total: int, malformed: Malformed, strict: bool) 
         raise InputError(f"{source.title}: no rows{reason}")
 
 
-def _hottest(merged: DataFrame, key: Key, many: int) -> list[Any]:
+def _hottest(merged: DataFrame, key: str | Sequence[str], many: int) -> list[Any]:
     hashed = merged.withColumn(_HASH, key_hash(merged, _result_key(merged, key)))
     return hashed.orderBy(F.desc(_ROWS), _HASH).limit(many).collect()
 
 
-def _result_key(merged: DataFrame, key: Key) -> list[str]:
+def _result_key(merged: DataFrame, key: str | Sequence[str]) -> list[str]:
     """Give the key's columns as the result names them: the first ones, a field of a struct by its last name."""
     return merged.columns[: 1 if isinstance(key, str) else len(key)]
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import keyspread as ks
 from keyspread.errors import InputError
-from keyspread.job.bounded import result_schema, run_job
+from keyspread.job.batch_job import result_schema, run_job
 from keyspread.job.sinks import Target, check_columns, find_target, write, write_text
 from keyspread.job.sources import file_source, find_files, zipf_source
 from keyspread.spark import plan
@@ -303,7 +303,7 @@ def test_text_is_written_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "no reason was given"),
+        ("", "Spark gave no reason"),
         (
             "[UNRESOLVED_COLUMN] A column `a` cannot be resolved. SQLSTATE: 42703; line 1 pos 4;\n'Project",
             "A column `a` cannot be resolved.",

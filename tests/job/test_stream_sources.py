@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from keyspread.errors import InputError
 from keyspread.job.sources import file_source, find_files
-from keyspread.job.streaming_sources import endless_source
+from keyspread.job.stream_sources import endless_source
 from keyspread.streams import ZipfStream
 
 ROWS = [("007", 3), ("a,b", 5), ("007", 4), ("é", -1)]

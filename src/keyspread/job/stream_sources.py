@@ -11,12 +11,14 @@ from keyspread.job.sources import MALFORMED, Source, drawn, without_malformed
 from keyspread.spark.kafka import MALFORMED as MALFORMED_VALUE
 from keyspread.spark.kafka import kafka_source, parsed
 from keyspread.spark.routing.keys import key_columns
-from keyspread.streams import Made
+from keyspread.streams import GeneratedStream
 
 _SENDERS = 4
 
 
-def endless_source(spark: SparkSession, stream: Made, rows_a_batch: int, partitions: int | None = None) -> Source:
+def endless_source(
+    spark: SparkSession, stream: GeneratedStream, rows_a_batch: int, partitions: int | None = None
+) -> Source:
     """Draw a made stream without end, so many rows a micro-batch: row i is message i, whatever cuts and restarts do.
 
     Where a query stands is in its checkpoint, so it goes on with the next message, neither one left out nor one twice,

@@ -19,14 +19,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.job import sinks
-from keyspread.job.bounded import wanted_aggregates
+from keyspread.job.batch_job import wanted_aggregates
 from keyspread.job.run_record import RunRecord
 from keyspread.job.sources import Source
 from keyspread.online.settings import Settings
 from keyspread.schemes import LOOK_AHEAD, Kind, online_scheme, resolve
 from keyspread.spark.routing.keys import column, free_name
 from keyspread.spark.spread import spread
-from keyspread.spark.streaming.listener import StreamWatch
+from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.threshold import checked_threshold
 
 _BATCH = "batch="  # Spark reads a folder batch=7 of results as a column batch
@@ -96,7 +96,6 @@ def computed(
     workers: int,
     scheme: str,
     watch: StreamWatch,
-    checkpoint: str,
     options: Mapping[str, Any],
 ) -> Computed:
     """Decide what the query computes: for every batch and key the aggregates, and in the column `rows` its rows.
@@ -104,7 +103,7 @@ def computed(
     Partition = worker in the stage that reads the spread: there Spark computes the partial states, and merges them by
     key behind it.
     """
-    dealt = spread(source.rows, source.key, workers, scheme, watch=watch, checkpoint=checkpoint, **options)
+    dealt = spread(source.rows, source.key, workers, scheme, watch=watch, **options)
 
     def merged(batch: DataFrame) -> DataFrame:
         calls = [F.expr(call).alias(name) for name, call in aggregates.items()]
@@ -172,7 +171,7 @@ def start_stream(
     """Start to spread and aggregate a stream, a micro-batch every `trigger` seconds, `batches` of them at most."""
     wanted = wanted_aggregates(source, aggregates)
     rows = free_name(source.rows, "rows")
-    what = computed(source, wanted, rows, workers, scheme, watch, checkpoint, options)
+    what = computed(source, wanted, rows, workers, scheme, watch, options)
     watch.malformed_in(source.observed)
     sink = _Sink(what.merged, rows, results, RunRecord(checkpoint), batches)
     writer = what.stream.writeStream.foreachBatch(sink).outputMode(what.mode)
