@@ -84,6 +84,8 @@ def test_a_mistake_is_exit_code_2_and_one_line(run, spark, arguments, message):
     assert len(err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_ctrl_c_leaves_no_process(tmp_path):
     """Interrupt a cluster while its workers work: the command, its JVMs and their Python workers must end."""
     mark = f"keyspread-test-{os.getpid()}-{time.time_ns()}"

@@ -62,6 +62,8 @@ def clicks(tmp_path):
     return path
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_the_screen_of_a_run_from_a_cold_start():
     done = command(*SMALL, "--master", "local[2]")
     assert (done.returncode, done.stderr) == (0, "")
@@ -321,6 +323,7 @@ def test_without_pyspark_or_java():
     assert "Spark needs Java 17 or newer" in done.stderr
 
 
+@pytest.mark.spark
 def test_a_spark_that_does_not_start_is_one_line():
     done = command("run", PYSPARK_SUBMIT_ARGS="--conf spark.driver.memory=nonsense pyspark-shell")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

@@ -1,6 +1,6 @@
-"""Time to the first routed message in a new process: with an empty cache of compiled kernels, and with a full one.
+"""Time from the start of a process to its first routed message, without and with cached kernels.
 
-Printed as a ratio to `import numba` alone, in the same run.
+The times are printed as ratios to `import numba` alone, in the same run.
 """
 
 import os
@@ -16,7 +16,7 @@ CODE = "import numpy as np, keyspread as ks; ks.Sender({scheme!r}, 50).route(np.
 
 def seconds(code: str, cache: str) -> float:
     begin = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": cache})
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": cache})
     return time.perf_counter() - begin
 
 

@@ -1,7 +1,9 @@
-"""Figure 10's full grid at the paper's size on this machine: how long it takes, and the memory of all its processes.
+"""Time and peak memory of figure 10 at full size, over all processes.
 
-20 skews, n = 5, 10, 50, 100, |K| = 10^4, 10^5, 10^6, four schemes, 10^7 messages: 960 simulations a seed. The bars are
-30 minutes on two cores and 6 GB. (An absolute time, because the bar is one.)
+20 skews, n = 5, 10, 50, 100, |K| = 10^4, 10^5, 10^6, four schemes, 10^7 messages: 960 simulations per seed. The bars
+are 30 minutes on two cores and 6 GB. The time is absolute, because the bar is.
+
+    ./dev bench full_grid [SEEDS]
 """
 
 import json
@@ -12,14 +14,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import show, verdict
+from common import numbers, show, verdict
 
 MINUTES, GIGABYTES = 30, 6.0
 KEYSPREAD = str(Path(sys.executable).with_name("keyspread"))
 
 
 def family(root: int) -> list[int]:
-    """A process and all that it started."""
+    """Return a process and its descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -35,7 +37,7 @@ def family(root: int) -> list[int]:
 
 
 def memory(processes: list[int]) -> int:
-    """Bytes in memory, what several share counted once."""
+    """Return the bytes in memory; pages that several processes share count once."""
     total = 0
     for process in processes:
         try:
@@ -47,19 +49,19 @@ def memory(processes: list[int]) -> int:
 
 
 def main() -> None:
-    seeds = sys.argv[1] if len(sys.argv) > 1 else "1"
+    (seeds,) = numbers(seeds=1)
     with tempfile.TemporaryDirectory() as folder:
-        command = [KEYSPREAD, "reproduce", "10", "--scale", "paper", "--seeds", seeds, "--json"]
-        begun, most = time.monotonic(), 0
+        command = [KEYSPREAD, "reproduce", "10", "--scale", "paper", "--seeds", str(seeds), "--json"]
+        start, peak = time.monotonic(), 0
         process = subprocess.Popen([*command, "--out", folder], stdout=subprocess.PIPE, text=True)
         while process.poll() is None:
-            most = max(most, memory(family(process.pid)))
+            peak = max(peak, memory(family(process.pid)))
             time.sleep(1)
-        minutes = (time.monotonic() - begun) / 60
+        minutes = (time.monotonic() - start) / 60
         said = json.loads(process.stdout.read() if process.stdout else "{}")
         if process.returncode:
             raise SystemExit(process.returncode)
-    gigabytes = most / 1e9
+    gigabytes = peak / 1e9
     show(
         f"Figure 10, full grid, {seeds} seed(s), {os.cpu_count()} cores",
         ["", "measured", "bar", "verdict"],

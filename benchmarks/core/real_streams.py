@@ -1,6 +1,6 @@
-"""The real streams at n = 100: windowed imbalance and replicas, side by side.
+"""Windowed imbalance and replicas of the schemes on the real streams, n = 100.
 
-Bars: planned within 2 x the windowed imbalance and 1.1 x the replicas of a first try (given in the table); words:
+Bars: planned within 2 x the windowed imbalance and 1.1 x the replicas of a first version (FIRST_TRY); words:
 partial-key I > 1e-2, d-choices and w-choices < 5e-4; a half-life that lowers the windowed imbalance of w-choices on
 cashtags by 1.5 x or more.
 """

@@ -1,4 +1,4 @@
-"""Routing rate of one sender on one core, each scheme as a ratio to partial-key in the same run.
+"""Routing rate of one sender on one core, as a ratio to partial-key in the same run.
 
 Bars: d-choices and w-choices >= 0.25 x partial-key for every skew and n; planned >= 1 x; at n = 10,000 w-choices
 keeps >= 0.5 x and d-choices >= 0.3 x of its rate at n = 100.

@@ -1,20 +1,20 @@
-"""Replicas of the head of per-key beside those of d-choices, with senders that learn, and its routing rate.
+"""Head replicas and routing rate of per-key, compared with d-choices.
 
 Bars (10,000 keys, s = 5), medians over the seeds: head replicas <= 0.5 x d-choices' at I <= s * tolerance = 5e-4 for
 n = 50 and 100, and at I * n <= 0.05 for n = 1,000 with tolerance 0.01/n. Rate >= 0.8 x d-choices'.
 
-    per_key.py                 1,000,000 messages (n = 1,000: five times as many), 10 seeds
-    per_key.py 5e6 10          five times as long
+    ./dev bench per_key [MESSAGES] [SEEDS]
+
+The defaults are 1,000,000 messages (5,000,000 for n = 1,000) and 10 seeds.
 """
 
 import statistics
-import sys
 
 import keyspread as ks
 from keyspread.streams.encoded import Encoded
 from keyspread.streams.generated.zipf import zipf
 
-from common import console, show, side_by_side, verdict
+from common import console, numbers, show, side_by_side, verdict
 
 SKEWS = (1.0, 1.2, 1.4, 1.7, 2.0)
 
@@ -27,7 +27,7 @@ def head_replicas(messages: int, seeds: int) -> None:
         for skew in SKEWS:
             theirs, ours = [], []
             for seed in range(seeds):
-                # A sender must have sent 1,000 messages to a worker before chance is a part of 0.03 of them.
+                # After 1,000 messages per worker, random deviations are 0.03 of a worker's load.
                 length = max(messages, 5_000_000) if workers >= 1000 else messages
                 stream = Encoded.of(zipf(skew, 10_000, length, seed=seed))
                 for found, scheme in ((theirs, "d-choices"), (ours, "per-key")):
@@ -67,7 +67,6 @@ def rates() -> None:
 
 
 if __name__ == "__main__":
-    given = [int(float(argument)) for argument in sys.argv[1:3]]
-    head_replicas(*given, *(1_000_000, 10)[len(given) :])
+    head_replicas(*numbers(messages=1_000_000, seeds=10))
     rates()
     console.print("Zipf, 10,000 keys, 5 sources.")

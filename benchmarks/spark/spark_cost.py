@@ -1,12 +1,11 @@
-"""What spreading costs on Spark where there is nothing to gain: narrow rows, no skew, n = 50, beside repartition.
+"""Cost of `spread` on Spark without skew, compared with repartition: narrow rows, n = 50.
 
-Bars: d-choices <= 1.15 x the same pipeline with a function that does nothing; planned, dealing alone <= 1.15 x
+Bars: d-choices <= 1.15 x the same pipeline with a function that does nothing; planned, routing alone <= 1.15 x
 repartition, with counting <= 1.6 x, with counting a sample <= 1.3 x.
 
-    python benchmarks/spark_cost.py [rows]
+    ./dev bench spark_cost [ROWS]
 """
 
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 
@@ -17,7 +16,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from keyspread.spark import plan, session, spread
 
-from common import show, side_by_side, verdict
+from common import numbers, show, side_by_side, verdict
 
 WORKERS, KEYS, SAMPLE = 50, 1_000_000, 0.02
 
@@ -37,7 +36,7 @@ def run(make: Callable[[], DataFrame]) -> Callable[[], None]:
 
 
 def main() -> None:
-    count = int(float(sys.argv[1])) if len(sys.argv) > 1 else 20_000_000
+    (count,) = numbers(rows=20_000_000)
     spark = session(master="local[2]", **{"spark.sql.shuffle.partitions": WORKERS, "spark.driver.memory": "6g"})
     with tempfile.TemporaryDirectory() as folder:
         key = F.concat(F.lit("k"), F.pmod(F.xxhash64("id"), F.lit(KEYS)).cast("string"))
@@ -49,7 +48,7 @@ def main() -> None:
                 "repartition": run(lambda: rows.repartition(WORKERS, "key")),
                 "nothing": run(lambda: idle(rows)),
                 "d-choices": run(lambda: spread(rows, "key", WORKERS, "d-choices")),
-                "deal": run(lambda: spread(rows, "key", WORKERS, plan=made)),
+                "route": run(lambda: spread(rows, "key", WORKERS, plan=made)),
                 "planned": run(lambda: spread(rows, "key", WORKERS)),
                 "sampled": run(lambda: spread(rows, "key", WORKERS, sample=SAMPLE)),
             },
@@ -62,8 +61,8 @@ def main() -> None:
     ]
     for name, label, base, bar in (
         ("d-choices", "d-choices", nothing, 1.15),
-        ("deal", "planned, dealing alone", plain, 1.15),
-        ("planned", "planned, counting and dealing", plain, 1.6),
+        ("route", "planned, routing alone", plain, 1.15),
+        ("planned", "planned, counting and routing", plain, 1.6),
         ("sampled", f"planned, counting a sample of {SAMPLE:.0%}", plain, 1.3),
     ):
         ratio = seconds[name] / base

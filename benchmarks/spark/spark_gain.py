@@ -1,13 +1,12 @@
-"""What spreading gains on Spark: a Python operator that sleeps 1 ms a row, Zipf 1.4, 10,000 keys, n = 16 on local[16].
+"""Gain of `aggregate` on Spark with a slow Python operator (1 ms per row), Zipf 1.4, n = 16.
 
 Bars: planned, d-choices and w-choices >= 3 x faster than the same operator under groupBy(key).applyInPandas, and
-within 1.15 x of shuffling. Then a plain count, where Spark's own partial aggregation already helps: there is nothing
-to gain, and the table says what it costs.
+within 1.15 x of shuffling. The second table is a plain count. Spark's own partial aggregation already balances it, so
+there is nothing to gain, and the table shows the cost.
 
-    python benchmarks/spark_gain.py [rows of the operator] [rows of the count]
+    ./dev bench spark_gain [OPERATOR_ROWS] [COUNT_ROWS]
 """
 
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,14 +21,14 @@ from keyspread import Operator
 from keyspread.spark import aggregate, session
 from keyspread.streams.generated.zipf import zipf_probabilities
 
-from common import show, side_by_side, verdict
+from common import numbers, show, side_by_side, verdict
 
 WORKERS, KEYS, SKEW, MILLISECOND = 16, 10_000, 1.4, 0.001
 SCHEMES = ("shuffle", "planned", "d-choices", "w-choices", "partial-key")
 
 
 class SlowCount(Operator[int]):
-    """Counts rows, and takes a millisecond for each, as a model or a remote call would."""
+    """Counts rows and takes one millisecond per row, as a model or a remote call would."""
 
     schema = "rows long"
 
@@ -60,7 +59,7 @@ def zipf_rows(spark: SparkSession, rows: int, folder: str) -> DataFrame:
 
 
 def main() -> None:
-    slow_rows, count_rows = (int(float(text)) for text in (sys.argv[1:] + ["24e3", "5e6"][len(sys.argv) - 1 :]))
+    slow_rows, count_rows = numbers(operator_rows=24_000, count_rows=5_000_000)
     spark = session(
         master=f"local[{WORKERS}]", **{"spark.sql.shuffle.partitions": WORKERS, "spark.driver.memory": "6g"}
     )
@@ -90,7 +89,7 @@ def compare_operator(rows: DataFrame) -> None:
         if name not in ("shuffle", "partial-key"):
             judged = verdict(plain / seconds[name] >= 3 and seconds[name] / ideal <= 1.15)
         table.append((name, f"{plain / seconds[name]:.2f} x", f"{seconds[name] / ideal:.2f} x", judged))
-    title = f"A Python operator of 1 ms a row, {len(exact):,} keys, n = {WORKERS}; every result checked"
+    title = f"A Python operator of 1 ms per row, {len(exact):,} keys, n = {WORKERS}; every result checked"
     show(title, ("", "faster than groupBy", "time / shuffle", "verdict"), table)
 
 

@@ -1,7 +1,8 @@
-"""Replicas counted by the simulator against the model, which is an upper bound, for every scheme and skew.
+"""Replicas counted by the simulator, as a ratio to the model, for every scheme and skew.
 
-Bar: never more than 5 % above it (n = 50 and 100, skew 0.1 ... 2.0); partial-key meets it within 5 % at skew <= 0.8.
-Planned is measured on one batch, which is what its model bounds.
+The model is an upper bound. Bar: the count is never more than 5 % above it (n = 50 and 100, skew 0.1 ... 2.0), and for
+partial-key it is within 5 % of it at skew <= 0.8. Planned routing is measured on one batch, because its model bounds
+one batch.
 """
 
 import numpy as np

@@ -1,9 +1,7 @@
-"""Messages that differ in weight and workers that differ in capacity: what it costs to route them, and the balance.
+"""Cost and balance of routing messages of different weights to workers of different capacities.
 
-Cost: the loop that looks at every candidate, fed with weights of 1, beside the quick loops (the same workers).
-Balance: Zipf 1.4 with rows of 1 to 2,000 bytes, a fifth of the workers four times as large; I per capacity.
-
-    ./dev bench uneven
+Cost: the loop that looks at every candidate, with weights of 1, compared with the fast loops (both choose the same
+workers). Balance: Zipf 1.4 with rows of 1 to 2,000 bytes, a fifth of the workers four times as large.
 """
 
 import numpy as np
@@ -40,15 +38,15 @@ def balance(workers: int = 50) -> None:
     capacities = np.where(np.arange(workers) < workers // 5, 4.0, 1.0)
     rows = []
     for scheme in (*SCHEMES, "shuffle", "look-ahead", "planned"):
-        told = ks.simulate(stream, scheme, workers, weights=weights, capacities=capacities, windows=1)
+        aware = ks.simulate(stream, scheme, workers, weights=weights, capacities=capacities, windows=1)
         blind = ks.simulate(stream, scheme, workers, windows=1, assignment=True).assignment
         assert blind is not None
         burden = np.bincount(blind, weights=weights, minlength=workers) / (capacities / capacities.mean())
         over = burden.max() / weights.sum() * workers
-        rows.append((scheme, f"{1 + told.imbalance * workers:.3f}", f"{over:.2f}", told.replicas))
+        rows.append((scheme, f"{1 + aware.imbalance * workers:.3f}", f"{over:.2f}", aware.replicas))
     show(
         f"Busiest worker, as a multiple of its fair share by capacity, n = {workers}",
-        ("scheme", "told weights and capacities", "not told", "replicas"),
+        ("scheme", "with weights and capacities", "without", "replicas"),
         rows,
     )
 

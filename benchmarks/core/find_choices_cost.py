@@ -1,4 +1,4 @@
-"""Cost of one search for d, as a share of routing 10,000,000 messages with d-choices in the same run.
+"""Time of one search for d, as a share of the time to route 10,000,000 messages with d-choices.
 
 Bar: <= 1 % for 5,000 head keys, n = 10,000 and tolerance 0.01/n.
 """

@@ -1,17 +1,16 @@
-"""Planned dealing: what it costs in replicas, how many buckets it needs, and what staying in place is worth.
+"""Replicas of planned routing, the number of buckets it needs, and the effect of moving fewer keys.
 
 Bar (|K| = 10^4, m = 10^6, one batch): head replicas <= 1.15 x the sum of max(1, ceil(p n)) over the head + |head|,
-at an imbalance <= 5e-5. Where the tail is large (skew 1) that is not reached: perfect balance with tail keys on every
-worker takes n + |head| - 1 pieces, and fewer only if some workers have no hot key at all, and twice the tail keys of
-others instead. The number of buckets a worker is the least power of two with which the busiest worker
-has at most 1 % more than its even share on all streams here.
+at an imbalance <= 5e-5. Where the tail is large (skew 1), the bar is missed: perfect balance with tail keys on every
+worker needs n + |head| - 1 pieces of hot keys. Fewer pieces are possible only if some workers have no hot key, and
+twice the tail keys of the others instead. The number of buckets per worker is the smallest power of two with which the
+busiest worker has at most 1 % more than its even share on all streams here.
 
     ./dev bench planned [SEEDS]
 """
 
 import math
 import statistics
-import sys
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from keyspread.streams.generated.zipf import zipf
 from keyspread.streams.readers.files import read_stream
 from keyspread.threshold import least_hot_count
 
-from common import REAL_STREAMS, show, verdict
+from common import numbers, real_streams, show, verdict
 
 
 def head_replicas(seeds: int) -> None:
@@ -59,22 +58,26 @@ def buckets(seeds: int) -> None:
                     worst[many] = max(worst[many], found)
             rows.append((workers, skew, *(f"{100 * one:.2f} %" for one in over.values())))
     rows.append(("worst", "", *(f"{100 * one:.2f} %" for one in worst.values())))
-    show("Busiest worker above its even share, by buckets a worker (worst seed)", ("n", "skew", *map(str, tried)), rows)
+    show(
+        "Busiest worker above its even share, by buckets per worker (worst seed)", ("n", "skew", *map(str, tried)), rows
+    )
     enough = min(many for many in tried if worst[many] <= 0.01)
     show(
         "Fewest that stay within 1 %",
-        ("buckets a worker", "verdict"),
+        ("buckets per worker", "verdict"),
         [(enough, verdict(enough == BUCKETS_PER_WORKER))],
     )
 
 
-def staying(workers: int = 100) -> None:
+def moves(workers: int = 100) -> None:
     drift = DriftingZipfStream(1.2, 100_000, 1_000_000, redrawn=1.0, seed=1).hashes()
     streams = {"Zipf 0.3": zipf(0.3, 10_000, 1_000_000, seed=1), "Zipf 1.4": zipf(1.4, 10_000, 1_000_000, seed=1)}
     streams["drifting Zipf"] = drift
-    for path in sorted(REAL_STREAMS.glob("*.tsv.gz")):
-        streams[path.name.split(".")[0]] = read_stream(path).hashes
-    ways = {"as even as can be": {}} | {f"tolerance {part:g}/n": {"tolerance": part / workers} for part in (0.03, 0.1)}
+    for name, path in real_streams().items():
+        streams[name] = read_stream(path).hashes
+    ways = {"as even as possible": {}} | {
+        f"tolerance {part:g}/n": {"tolerance": part / workers} for part in (0.03, 0.1)
+    }
     ways |= {f"most moved {100 * most:g} %": {"most_moved": most} for most in (0.05, 0.01)}
     rows = []
     for name, hashes in streams.items():
@@ -83,13 +86,13 @@ def staying(workers: int = 100) -> None:
             result = ks.simulate(stream, "planned", workers, **options)
             over = f"{100 * result.windowed_imbalance * workers:.1f} %"
             rows.append((name, way, over, f"{result.replicas / stream.keys:.2f}"))
-    columns = ("stream", "plan", "busiest worker of a window above even", "replicas a key")
-    show(f"Staying in place, n = {workers}, 50 windows planned one after the other", columns, rows)
+    columns = ("stream", "plan", "busiest worker of a window above even", "replicas per key")
+    show(f"Moving fewer keys, n = {workers}, 50 windows planned one after the other", columns, rows)
 
 
 if __name__ == "__main__":
     np.seterr(all="raise")
-    asked = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    head_replicas(asked)
-    buckets(asked)
-    staying()
+    (seeds,) = numbers(seeds=10)
+    head_replicas(seeds)
+    buckets(seeds)
+    moves()

@@ -1,12 +1,13 @@
-"""Fading that needs no tuning: per-key with half_life="auto" on streams that drift, and on one that does not.
+"""Balance of per-key with half_life="auto" on drifting streams, and its cost on stationary ones.
 
-Bars (s = 5, 50 windows): on drifting streams a windowed imbalance of at most the larger of 0.1 x w-choices' and
-s / (messages in a window), with replicas <= 1.2 x w-choices'; on a stationary one replicas <= 1.1 x those of no fading.
-Cashtags are a real stream, of which there is one: there the seeds are those of the hash functions.
+Bars (s = 5, 50 windows): on drifting streams the windowed imbalance is at most the larger of 0.1 x that of w-choices
+and s / (messages per window), with at most 1.2 x the replicas of w-choices. On a stationary stream there are at most
+1.1 x the replicas without fading. There is only one stream of cashtags: its seeds are those of the hash functions.
+
+    ./dev bench drift [SEEDS]
 """
 
 import statistics
-import sys
 from collections.abc import Callable
 
 import keyspread as ks
@@ -15,7 +16,7 @@ from keyspread.streams.generated.drift import DriftingZipfStream
 from keyspread.streams.generated.zipf import zipf
 from keyspread.streams.readers.files import read_stream
 
-from common import real_stream, show, verdict
+from common import numbers, real_stream, show, verdict
 
 SOURCES, WINDOWS = 5, 50
 
@@ -63,11 +64,11 @@ def main(seeds: int) -> None:
             median = statistics.median(ratios)
             rows.append((workers, skew, f"{median:.3f}", f"{max(ratios):.3f}", verdict(median <= 1.1)))
     show(
-        "Stationary: replicas / those of no fading",
+        "Stationary: replicas / replicas without fading",
         ("n", "skew", "median", "worst", "verdict"),
         rows,
     )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
+    main(*numbers(seeds=10))

@@ -1,4 +1,4 @@
-"""What the warm-up rule saves: replicas of w-choices with it and without it, and what that does to the balance."""
+"""Replicas and balance of w-choices with and without the warm-up rule."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,8 @@
-"""Balance and memory on Spark, skewed and unskewed keys and the real streams, n = 50; beside what `simulate` says.
+"""Balance and replicas on Spark for generated and real streams, n = 50, compared with `simulate`.
 
 Bars: planned has I * n <= 0.02 where a worker gets 5,000 rows or more, at <= 1.1 replicas per tail key. The online
-schemes route exactly as in-process; the simulator deals messages to its sources in turn, Spark in blocks, so their
-imbalances agree in size, not to the digit.
+schemes route exactly as in-process. The simulator assigns messages to its sources in turn, while each sender on Spark
+has a block of rows, so the imbalances are similar but not equal.
 """
 
 import tempfile
@@ -16,7 +16,7 @@ import keyspread as ks
 from keyspread.spark import session, spread
 from keyspread.streams import read_stream, zipf
 
-from common import REAL_STREAMS, console, show, verdict
+from common import real_streams, show, verdict
 
 WORKERS, SOURCES, ROWS = 50, 5, 1_000_000
 SCHEMES = ("key", "partial-key", "d-choices", "w-choices", "planned")
@@ -28,17 +28,11 @@ def streams() -> dict[str, np.ndarray]:
         "Zipf 1.4": zipf(1.4, 10_000, ROWS),
         "Zipf 2.0": zipf(2.0, 10_000, ROWS),
     }
-    for name in ("words", "cashtags", "flights3m_origin"):
-        path = REAL_STREAMS / f"{name}.tsv.gz"
-        if path.exists():
-            found[name] = read_stream(path).hashes
-        else:
-            console.print(f"{path} is not here: left out")
-    return found
+    return found | {name: read_stream(path).hashes for name, path in real_streams().items()}
 
 
 def pairs(rows: DataFrame, scheme: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Give key, worker and rows of every replica."""
+    """Return key, worker and number of rows of every replica."""
     placed = spread(rows, "key", WORKERS, scheme).select("key", F.spark_partition_id().alias("worker"))
     counted = placed.groupBy("key", "worker").agg(F.count("*").alias("rows")).toArrow()
     return tuple(np.asarray(counted[name]) for name in ("key", "worker", "rows"))  # type: ignore[return-value]
@@ -72,7 +66,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, keys in streams().items():
             table += measure(spark, name, keys, folder)
-    columns = ("stream", "scheme", "I * n", "simulated", "replicas", "a key", "a tail key", "verdict")
+    columns = ("stream", "scheme", "I * n", "simulated", "replicas", "per key", "per tail key", "verdict")
     show(f"On Spark, n = {WORKERS}", columns, table)
 
 
