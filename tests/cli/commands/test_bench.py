@@ -61,7 +61,7 @@ def test_it_is_shown_to_people(run, spark):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workers", "3"], "Spark has 2 cores here and would run that many of 3 workers at once"),
+        (["--workers", "3"], "Spark has 2 cores here and cannot run 3 workers at once"),
         (["--workers", "0"], "workers must be at least 1, got 0"),
         (["--skews", "high"], "--skews must be numbers with commas, such as 1.4,2.0, got 'high'"),
         (["--schemes", "kg,best"], "unknown scheme 'best'"),

@@ -94,8 +94,8 @@ def run_streaming(asked: Asked) -> None:
     with _checkpoint(asked.checkpoint) as checkpoint:
         settings |= {"aggregate": dict(asked.aggregates) or None, "out": asked.out and _absolute(asked.out)}
         record = RunRecord(checkpoint)
-        goes_on = record.goes_on(settings)
-        results = None if asked.out is None else find_results(asked.out, asked.out_format, goes_on)
+        resumes = record.resumes(settings)
+        results = None if asked.out is None else find_results(asked.out, asked.out_format, resumes)
         record.begin(settings)
         with interruption.held(not asked.verbose) as held, ExitStack() as running:
             with layout.steps(held.console, 2) as step:
@@ -140,7 +140,7 @@ def _until_stopped(
 ) -> Iterator["BatchSeen"]:
     """Give batches as they are done, until enough of them are, or time is up, or somebody asked to stop."""
     end = float("inf") if seconds is None else time.monotonic() + seconds
-    while stream.goes_on() and not stop.is_set() and time.monotonic() < end:
+    while stream.continues() and not stop.is_set() and time.monotonic() < end:
         try:
             yield seen.get(timeout=0.1)
         except queue.Empty:

@@ -188,7 +188,7 @@ def _pickled(operator: Operator[Any], key: Any, state: Any) -> bytes:
             return bytes(cloudpickle.dumps(state))  # type: ignore[no-untyped-call]
         except Exception as problem:
             raise OperatorError(
-                f"{type(operator).__name__}: the state of key {_shown(key)} cannot be pickled ({problem!r}): use plain values"
+                f"{type(operator).__name__}: the state of key {_shown(key)} cannot be pickled: {problem!r}"
             ) from problem
 
 

@@ -18,9 +18,9 @@ from keyspread.errors import InputError
 from keyspread.spark.aggregate import Aggregates, partial, parts_of
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
-from keyspread.spark.streaming.local_properties import local_property
 from keyspread.spark.routing.keys import Key, key_columns
 from keyspread.spark.streaming.identity import check_identity
+from keyspread.spark.streaming.local_properties import local_property
 from keyspread.spark.streaming.storage import Folder
 
 _IDENTITY = "keyspread.json"
