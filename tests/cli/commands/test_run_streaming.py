@@ -177,7 +177,7 @@ def test_time_is_up_and_nothing_is_kept(run, monkeypatch, tmp_path):
         (["--checkpoint", "{before}", "--skew", "2"], "belongs to another run (skew was 1.4, got 2.0): use that, or"),
         (["--out", "{file}"], "is a file, but results are a folder: choose another name"),
         (["--out", "{foreign}"], "foreign holds 'offsets', which is not a batch: choose another folder"),
-        (["--out", "{results}"], "holds batches of another run: choose another folder, or resume with its --checkpoint"),
+        (["--out", "{results}"], "holds batches of another run: choose another folder, or resume with its --check"),
         (["--out", "nowhere/out"], "there is no folder"),
         (["--out-format", "csv"], "--out-format csv has nothing to do without --out"),
         (["--aggregate", "m=median(key)"], "'median' cannot be merged from parts"),
