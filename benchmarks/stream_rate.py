@@ -1,9 +1,9 @@
 """Steady rate of running counts of a stream with 10^6 keys, n = 8: keyspread, Spark's own count, and a user's operator.
 
-All three run in one session, one after the other, over the same files: a first batch with every key once fills the
-state, then batches of a Zipf stream are timed. The user's operator is `transformWithState` keyed by the key, in
-Python, which is how one writes an operator of one's own; its state is filled with a tenth of the keys only, as it
-would take minutes: that favours it. Bar: keyspread at least 5 x the user's rate.
+All of them run in one session, one after the other, over the same files: a first batch with every key once fills the
+state, then batches of a Zipf stream are timed. The user's operator is `transformWithState` keyed by the key, in Python.
+Its state gets only a tenth of the keys, because more would take minutes; that is in its favour. Bar: keyspread at least
+5 x the user's rate.
 """
 
 import os
@@ -30,7 +30,7 @@ WORKERS, KEYS, ROWS, BATCHES = 8, 1_000_000, 400_000, 2
 
 
 class UserCount(StatefulProcessor):
-    """A count of each key, as the guide of Spark would have it."""
+    """A count per key, written as in Spark's guide."""
 
     def init(self, handle: Any) -> None:
         self._count = handle.getValueState("count", "n bigint")
@@ -46,7 +46,7 @@ class UserCount(StatefulProcessor):
 
 
 class OwnCount(Operator[int]):
-    """The same as an operator of keyspread."""
+    """The same count as an operator of keyspread."""
 
     schema = "n bigint"
     batches = "arrow"
@@ -65,7 +65,7 @@ class OwnCount(Operator[int]):
 
 
 def put(folder: Path, keys: int) -> None:
-    """Write the first batch, with all keys, and those to be timed."""
+    """Write the first batch, with all keys, and the batches that are timed."""
     folder.mkdir()
     drawn = ZipfStream(1.1, KEYS, ROWS * BATCHES).law().draw(0, ROWS * BATCHES)
     batches = [np.arange(keys), *np.split(np.asarray(drawn), BATCHES)]
@@ -77,7 +77,7 @@ def put(folder: Path, keys: int) -> None:
 
 
 def rate(spark: SparkSession, folder: Path, make: Any) -> float:
-    """Give rows a second in the middle one of the timed batches."""
+    """Return rows per second, the median of the timed batches."""
     stream = spark.readStream.schema("key bigint").option("maxFilesPerTrigger", 2).parquet(str(folder))
     checkpoint = tempfile.mkdtemp()
     query = make(stream).writeStream.format("noop").outputMode("update").option("checkpointLocation", checkpoint)
@@ -110,7 +110,7 @@ def main() -> None:
     }
     own, user = rates["Spark's groupBy(key).count()"], rates["a user's transformWithState"]
     show(
-        f"rows a second in steady state: {KEYS:,} keys, batches of {ROWS:,} rows, n = {WORKERS}, 2 cores",
+        f"rows per second in steady state: {KEYS:,} keys, batches of {ROWS:,} rows, n = {WORKERS}, 2 cores",
         ["", "rows / s", "/ Spark's own", "/ the user's", "verdict"],
         [
             [
@@ -123,9 +123,7 @@ def main() -> None:
             for name, one in rates.items()
         ],
     )
-    console.print(
-        "For what SQL can count, Spark's own is quicker: it folds rows before they move. See docs/streaming.md."
-    )
+    console.print("Spark's own count is faster, because it folds rows before they move. See docs/streaming.md.")
     shutil.rmtree(folder, ignore_errors=True)
     spark.stop()
 

@@ -1,4 +1,4 @@
-"""What the Spark tests share: rows with hot keys, where rows lie, and where a Sender or a Plan would have sent them."""
+"""Helpers of the Spark tests: rows with hot keys, their partitions, and the workers of a Sender or a Plan."""
 
 from collections import Counter
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ import numpy as np
 
 import keyspread as ks
 
-# Six rows in ten are of two hot keys, one in 97 has no key; `id` is different in every row.
+# Six rows in ten have one of two hot keys, one in 97 has no key; `id` is different in every row.
 HOT = """CASE WHEN id % 97 = 0 THEN NULL WHEN id % 10 < 4 THEN 'hot' WHEN id % 10 < 6 THEN 'warm'
          ELSE concat('k', (id * id) % 211) END"""
 ONLINE = {scheme: {"choices": 3} if scheme == "greedy" else {} for scheme in ks.SCHEMES}
@@ -15,7 +15,7 @@ ONLINE = {scheme: {"choices": 3} if scheme == "greedy" else {} for scheme in ks.
 
 @contextmanager
 def setting(spark, name, value):
-    """Within the block, a setting of the session has this value."""
+    """Set a setting of the session within the block."""
     before = spark.conf.get(name)
     spark.conf.set(name, value)
     try:
@@ -25,12 +25,12 @@ def setting(spark, name, value):
 
 
 def skewed(spark, rows=3000, partitions=3):
-    """Give rows (id, key, value) in a fixed order."""
+    """Return rows (id, key, value) in a fixed order."""
     return spark.range(0, rows, 1, partitions).selectExpr("id", f"{HOT} AS key", "id % 100 AS value")
 
 
 def places(df):
-    """Give the partition of every row: id -> partition."""
+    """Return the partition of every row: id -> partition."""
     from pyspark.sql import functions as F
 
     found = df.select(F.spark_partition_id(), "id").collect()
@@ -39,7 +39,7 @@ def places(df):
 
 
 def hashes(df, key):
-    """Give (partition, id, hash) of every row, in the order of each partition."""
+    """Return (partition, id, hash) of every row, in the order of each partition."""
     from pyspark.sql import functions as F
 
     from keyspread.spark.routing.keys import key_columns, key_hash
@@ -48,7 +48,7 @@ def hashes(df, key):
 
 
 def sent(rows, route):
-    """Give the worker of every row, id -> worker, as `route(partition, hashes)` gives it for each input partition."""
+    """Return the worker of every row, id -> worker; `route(partition, hashes)` routes an input partition."""
     workers = {}
     for partition in sorted({row[0] for row in rows}):
         own = [row for row in rows if row[0] == partition]
@@ -58,17 +58,17 @@ def sent(rows, route):
 
 
 def sent_online(rows, scheme, workers, **options):
-    """Give the worker of every row as the Sender of its partition routes it."""
+    """Return the worker of every row as the Sender of its partition routes it."""
     return sent(rows, lambda partition, own: ks.Sender(scheme, workers, source=partition, **options).route(own))
 
 
 def sent_by(plan, rows):
-    """Give the worker of every row as a plan routes it: positions are Spark's monotonically_increasing_id."""
+    """Return the worker of every row as a plan routes it: positions are Spark's monotonically_increasing_id."""
     return sent(rows, lambda partition, own: plan.route(own, start=partition << 33))
 
 
 def as_a_bag(df):
-    """Give the rows with how often each occurs, NaN equal to itself, whatever is in them."""
+    """Return the rows with how often each occurs; NaN is equal to itself."""
     return Counter(map(repr, df.collect()))
 
 

@@ -1,19 +1,19 @@
 """Oracles: every rule of the core in plain Python, slow and obvious. Nothing here calls a kernel.
 
-What a test compares with these functions must be equal, not similar. A rule that changes is changed here too, and
-nothing else is: no trick, no cache, no array where a list will do.
+Tests compare kernels with these functions for equality, not for similarity. If a rule changes, it changes here too.
+Nothing here is clever: no trick, no cache, no array where a list is enough.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
 
 
-# Mixing: 64 bits in, 64 bits out, a worker.
+# Mixing: from a key to 64 bits to a worker.
 
 
 def mix(x: int) -> int:
@@ -27,13 +27,20 @@ def salt_of(seed: int) -> int:
 
 
 def first_turn(seed: int, source: int, workers: int) -> int:
-    """Where the sender of this source starts to go round."""
+    """The worker at which the sender of this source starts."""
     return mix(((salt_of(seed) ^ mix((source + 1 + GOLDEN) & MASK)) + GOLDEN) & MASK) % workers
 
 
+def reduce(x: int, workers: int) -> int:
+    return ((x >> 32) * workers) >> 32
+
+
+def salted_candidate(key: int, salt: int, number: int, workers: int) -> int:
+    return reduce(mix((((key & MASK) ^ salt) + number * GOLDEN) & MASK), workers)
+
+
 def candidate(key: int, seed: int, number: int, workers: int) -> int:
-    mixed = mix((((key & MASK) ^ salt_of(seed)) + number * GOLDEN) & MASK)
-    return ((mixed >> 32) * workers) >> 32
+    return salted_candidate(key, salt_of(seed), number, workers)
 
 
 def candidates(key: int, seed: int, choices: int, workers: int) -> list[int]:
@@ -41,7 +48,7 @@ def candidates(key: int, seed: int, choices: int, workers: int) -> list[int]:
 
 
 def slots_for(capacities: Sequence[float]) -> list[int]:
-    """The workers as candidates are drawn: equal ones once each, others in proportion to their capacity."""
+    """The workers that candidates are drawn from: equal workers once each, others in proportion to their capacity."""
     workers = len(capacities)
     if len(set(capacities)) == 1:
         return list(range(workers))
@@ -53,9 +60,119 @@ def slots_for(capacities: Sequence[float]) -> list[int]:
     return [worker for worker in range(workers) for _ in range(many[worker])]
 
 
+def slot_candidates(key: int, salt: int, choices: int, slots: Sequence[int]) -> list[int]:
+    return [slots[salted_candidate(key, salt, number, len(slots))] for number in range(choices)]
+
+
+# Bits and the least loaded worker.
+
+
+def bits_of(row: Iterable[int]) -> set[int]:
+    """The positions of the bits that are set in words of 64 bits."""
+    return {64 * at + bit for at, word in enumerate(row) for bit in range(64) if int(word) >> bit & 1}
+
+
+def trailing_zeros(x: int) -> int:
+    return next(bit for bit in range(64) if x >> bit & 1)
+
+
+def precedes(worker: int, other: int, start: int, workers: int) -> bool:
+    return (worker - start) % workers < (other - start) % workers
+
+
 def least_loaded(loads: Sequence[float], among: Iterable[int], start: int) -> int:
-    """The least loaded worker; among equals the first at or after `start`, going round."""
+    """The least loaded worker; among equals, the first in the order start, start + 1, …, n-1, 0, …"""
     return min(among, key=lambda worker: (loads[worker], (worker - start) % len(loads)))
+
+
+# Lists of workers of different lengths.
+
+
+def first_distinct(key: int, size: float, salt: int, capacities: Sequence[float], slots: Sequence[int]) -> list[int]:
+    """The first workers of a key, in the order in which they are drawn, that hold as much as `size` mean workers.
+
+    All workers, if that takes 4n draws.
+    """
+    workers = len(capacities)
+    chosen: dict[int, None] = {}
+    held = 0.0
+    for worker in slot_candidates(key, salt, 4 * workers - 1, slots):
+        if held >= size - 1e-9:
+            break
+        if worker not in chosen:
+            chosen[worker] = None
+            held += capacities[worker]
+    return list(chosen) if held >= size - 1e-9 else list(range(workers))
+
+
+def lists_for(
+    sizes: Mapping[int, float], needed: float, salt: int, capacities: Sequence[float], slots: Sequence[int]
+) -> dict[int, list[int]]:
+    """The list of every key, hottest first.
+
+    The list of the hottest grows until all lists together hold as much as `needed` mean workers.
+    """
+    lists = {key: first_distinct(key, size, salt, capacities, slots) for key, size in sizes.items()}
+    if lists:
+        hottest = next(iter(lists))
+        others = {worker for key, workers in lists.items() if key != hottest for worker in workers}
+        while sum(capacities[one] for one in others | set(lists[hottest])) < needed - 1e-9 and len(
+            lists[hottest]
+        ) < len(capacities):
+            one_more = sum(capacities[one] for one in lists[hottest]) + 1e-6
+            lists[hottest] = first_distinct(hottest, one_more, salt, capacities, slots)
+    return lists
+
+
+# The loop over messages, for all rules.
+
+
+class Rules(NamedTuple):
+    """Which workers a key may use."""
+
+    cold: str = "less of two"  # or "first", "first or second"
+    hot: str = "choices"  # or "all", "list", "turn"
+    choices: int = 2
+    lead: float = 2.0
+    lists: Mapping[int, Sequence[int]] = {}  # of `list`; a hot key without one is routed like a cold key
+
+
+def route_loop(
+    messages: Sequence[tuple[int, int, bool]],  # (key, weight, whether it is hot)
+    rules: Rules,
+    *,
+    salt: int,
+    start: int,
+    turn: int,
+    loads: list[int],
+    capacities: Sequence[float] | None = None,
+) -> tuple[list[int], int]:
+    """Route one message after the other and add to `loads`; return the workers, and the worker whose turn is next."""
+    workers = len(loads)
+    capacities = [1.0] * workers if capacities is None else capacities
+    slots, routed = slots_for(capacities), []
+    for position, (key, weight, is_hot) in enumerate(messages):
+        relative = [load * (1 / capacity) for load, capacity in zip(loads, capacities, strict=True)]
+        first_to_win = (start + position) % workers
+        first, second = slot_candidates(key, salt, 2, slots)
+        if is_hot and rules.hot == "choices":
+            among = slot_candidates(key, salt, rules.choices, slots)
+        elif is_hot and rules.hot == "all":
+            among = list(range(workers))
+        elif is_hot and rules.hot == "turn":
+            among, turn = [turn], (turn + 1) % workers
+        elif is_hot and key in rules.lists:
+            among = list(rules.lists[key])
+        elif rules.cold == "first":
+            among = [first]
+        elif rules.cold == "first or second":
+            among = [second] if relative[first] - relative[second] > rules.lead else [first]
+        else:
+            among = [first, second]
+        worker = least_loaded(relative, among, first_to_win)
+        loads[worker] += weight
+        routed.append(worker)
+    return routed, turn
 
 
 # The number of choices, straight from the formula.
@@ -87,37 +204,73 @@ def find_choices(head: Sequence[float], workers: int, tolerance: float = 1e-4) -
     return min(choices, workers)
 
 
+# Change of the hot keys.
+
+
+def unexpected_growth(
+    counts: Iterable[tuple[float, float]], ratio: float, deviations: float, messages: float, unit: float
+) -> float:
+    """By how much counts, given as (before, growth), have grown beyond before * ratio and chance, in sum."""
+    found = 0.0
+    for before, growth in counts:
+        expected = before * ratio
+        if growth - expected > messages * unit + deviations * math.sqrt(expected * unit):
+            found += growth - expected
+    return found
+
+
 def halvings_for(counts: object, mark: object) -> int:
-    """How often to halve what was counted until `mark`: as often as what came after it is not what it foretold."""
-    unit = counts.unit
+    """How often to halve what was counted until `mark`: the more, the less of what came after it was expected."""
     recent_total = counts.total - mark.total
-    if not mark.total:
+    if not mark.total or not recent_total:
         return 0
-    new = 0.0
-    for past, recent in zip(*counts.since(mark), strict=True):
-        foretold = past * (recent_total / mark.total)
-        if recent - foretold > 8 * unit + 4 * math.sqrt(foretold * unit):
-            new += recent - foretold
-    if not new:
+    pairs = zip(*counts.since(mark), strict=True)
+    change = unexpected_growth(pairs, recent_total / mark.total, 4, 8, counts.unit) / recent_total
+    if not change:
         return 0
-    change = new / recent_total
-    most = max(unit, 0.25 * recent_total * (1 - change) / change)
+    most = max(counts.unit, 0.25 * recent_total * (1 - change) / change)
     halvings = 0
     while mark.total / 2**halvings > most:
         halvings += 1
     return halvings
 
 
+# SpaceSaving.
+
+Counters = dict[int, tuple[int, int]]  # key -> (count, error)
+
+
+def after_offer(counters: Counters, key: int, amount: int, capacity: int, level: int = 1) -> list[Counters]:
+    """All states that one offer may lead to: one per counter that may be taken, if one must be taken.
+
+    Which of several least counters SpaceSaving takes depends on its queue. `level` is the number of counts that the
+    queue does not tell apart: 1 without weights.
+    """
+    if key in counters:
+        count, error = counters[key]
+        return [counters | {key: (count + amount, error)}]
+    if len(counters) < capacity:
+        return [counters | {key: (amount, 0)}]
+    lowest = min(count for count, _ in counters.values()) // level
+    return [
+        {other: rest for other, rest in counters.items() if other != taken} | {key: (count + amount, count)}
+        for taken, (count, _) in counters.items()
+        if count // level == lowest
+    ]
+
+
 # One sender.
 
 
 class Mark(NamedTuple):
+    """The exact counts of one moment."""
+
     total: int
     counts: Counter[int]
 
 
 class ExactCounts:
-    """Counts of every key in a dict, with the interface of SpaceSaving, which is exact while it has free counters."""
+    """Exact counts of all keys. The interface is that of SpaceSaving, which is exact while it has free counters."""
 
     def __init__(self) -> None:
         self.total = self.messages = 0
@@ -163,9 +316,9 @@ class ExactCounts:
 class Sender:
     """The rules of a sender, one message at a time.
 
-    Which of several least counters SpaceSaving gives away depends on its queue, and an oracle cannot know that. So
-    `counts` is either ExactCounts, for streams with no more keys than counters, or a real SpaceSaving that is
-    offered one message at a time and whose bounds are tested elsewhere.
+    Which of several least counters SpaceSaving takes depends on its queue, which an oracle does not have. So `counts`
+    is either ExactCounts, for streams with no more keys than counters, or a real SpaceSaving, which is offered one
+    message at a time and tested elsewhere.
     """
 
     def __init__(
@@ -183,7 +336,7 @@ class Sender:
         capacities: Sequence[float] | None = None,
     ) -> None:
         given = capacities or [1] * workers
-        self.capacities = [one / (math.fsum(given) / workers) for one in given]
+        self.capacities = [capacity / (math.fsum(given) / workers) for capacity in given]
         self.slots = slots_for(self.capacities)
         self.scheme, self.workers, self.seed, self.tolerance = scheme, workers, seed, tolerance
         self.threshold = 1 / (5 * workers) if threshold is None else threshold
@@ -203,29 +356,14 @@ class Sender:
         return [self.route_one(int(h), int(weight)) for h, weight in zip(hashes, weights, strict=True)]
 
     def candidates(self, key: int, choices: int) -> list[int]:
-        return [self.slots[candidate(key, self.seed, number, len(self.slots))] for number in range(choices)]
-
-    def first_distinct(self, key: int, size: float) -> list[int]:
-        """The first workers of a key, in the order they are drawn, that hold what `size` mean ones do.
-
-        Everyone, if that takes 4n draws.
-        """
-        chosen: dict[int, None] = {}
-        held = 0.0
-        for worker in self.candidates(key, 4 * self.workers - 1):
-            if held >= size - 1e-9:
-                break
-            if worker not in chosen:
-                chosen[worker] = None
-                held += self.capacities[worker]
-        return list(chosen) if held >= size - 1e-9 else list(range(self.workers))
+        return slot_candidates(key, salt_of(self.seed), choices, self.slots)
 
     def size(self, workers: Iterable[int]) -> float:
         return sum(self.capacities[worker] for worker in workers)
 
     @property
-    def burdens(self) -> list[float]:
-        """Load per capacity."""
+    def relative_loads(self) -> list[float]:
+        """The load per capacity of every worker."""
         return [load * (1 / capacity) for load, capacity in zip(self.loads, self.capacities, strict=True)]
 
     def route_one(self, key: int, weight: int = 1) -> int:
@@ -241,7 +379,7 @@ class Sender:
         return worker
 
     def look_back(self) -> None:
-        """At the end of an epoch old counts lose weight, by as much as the hot keys have changed; loads do not."""
+        """At the end of an epoch old counts are halved: the more, the more the hot keys have changed. Loads are not."""
         epoch = max(512, math.ceil(1 / self.threshold))
         if self.messages == 0 or self.messages % epoch or self.scheme in ("key", "shuffle", "partial-key"):
             return
@@ -256,18 +394,18 @@ class Sender:
             return self.candidates(key, 1)[0]
         if self.scheme == "shuffle":
             return self.next_in_turn()
-        two, burdens = self.candidates(key, 2), self.burdens
+        two, relative_loads = self.candidates(key, 2), self.relative_loads
         if self.scheme == "per-key":
             if self.is_hot(key, weight) and key in self.lists:
-                return least_loaded(burdens, self.lists[key], start)
-            return two[1] if burdens[two[0]] - burdens[two[1]] > 2 * self.unit else two[0]
+                return least_loaded(relative_loads, self.lists[key], start)
+            return two[1] if relative_loads[two[0]] - relative_loads[two[1]] > 2 * self.unit else two[0]
         if self.scheme == "partial-key" or not self.is_hot(key, weight):
-            return least_loaded(burdens, two, start)
+            return least_loaded(relative_loads, two, start)
         if self.scheme == "round-robin":
             return self.next_in_turn()
         if self.scheme == "w-choices" or self.choices >= self.workers:
-            return least_loaded(burdens, range(self.workers), start)
-        return least_loaded(burdens, self.candidates(key, self.choices), start)
+            return least_loaded(relative_loads, range(self.workers), start)
+        return least_loaded(relative_loads, self.candidates(key, self.choices), start)
 
     def next_in_turn(self) -> int:
         worker = self.turn_of_robin
@@ -281,7 +419,7 @@ class Sender:
         return self.counts.bounds(key)[1] >= self.threshold * self.counts.total + self.margin * self.counts.unit
 
     def review(self) -> None:
-        """Margin and choices change only here: after 64 messages, then after a sixteenth of what was counted."""
+        """Margin and choices change only here, every 64 messages, or every sixteenth of what was counted."""
         total, self.unit = self.counts.total, self.counts.unit
         counted = round(total / self.unit)
         self.review_at = self.messages + max(64, counted // 16)
@@ -298,12 +436,12 @@ class Sender:
             self.choices = self.choices_for(shares)
 
     def size_lists(self) -> None:
-        """Every hot key's own list of workers: as long as its share needs, longer where the loads ask for it."""
+        """Every hot key has a list of workers: as long as its share needs, longer if the loads show it is too short."""
         n, total = self.workers, max(1, self.counts.total)
         least_count = self.threshold * self.counts.total + self.margin * self.unit
         hot = [(key, count) for key, _, count in self.counts.top(10**9) if count >= least_count]
         hot.sort(key=lambda item: (-item[1], item[0] & MASK))
-        known, burdens = total / self.unit, self.burdens
+        known, relative_loads = total / self.unit, self.relative_loads
         forgotten = 1 - known / max(known, self.messages)
         mean = sum(self.loads) / n
         too_much = mean + self.tolerance * sum(self.loads) + 0.75 * math.sqrt(mean * self.unit)
@@ -316,20 +454,14 @@ class Sender:
             size = self.size(sorted(had))
             if length <= size <= 2 * length:
                 length = size
-            if length == size and min(burdens[w] for w in had) > too_much and not one_is_longer:
+            if length == size and min(relative_loads[w] for w in had) > too_much and not one_is_longer:
                 length = min(n, length + max(1, length // 8))
                 one_is_longer = True
             if length > min(2, n):
                 lengths[key] = length
                 head += share
         needed = max(min(n, math.ceil(head / max(1 - head, 1e-9) * n - 1e-9)), math.ceil(forgotten * n))
-        self.lists = {key: self.first_distinct(key, length) for key, length in lengths.items()}
-        if lengths:  # whom nobody else has, the hottest takes in
-            hottest = next(iter(lengths))
-            others = {worker for key, workers in self.lists.items() if key != hottest for worker in workers}
-            while self.size(others | set(self.lists[hottest])) < needed - 1e-9 and len(self.lists[hottest]) < n:
-                longer = self.size(self.lists[hottest]) + 1e-6  # one more worker
-                self.lists[hottest] = self.first_distinct(hottest, longer)
+        self.lists = lists_for(lengths, needed, salt_of(self.seed), self.capacities, self.slots)
         self.choices = max([math.ceil(self.size(workers)) for workers in self.lists.values()], default=min(2, n))
 
     def choices_for(self, shares: Sequence[float]) -> int:
@@ -342,7 +474,99 @@ class Sender:
         )
 
 
+# Peers.
+
+
+def route_by_salt(keys: Sequence[int], salts: Sequence[int], hash_salt: int, workers: int) -> list[int]:
+    return [salted_candidate(key, hash_salt, salt, workers) for key, salt in zip(keys, salts, strict=True)]
+
+
+def route_by_fanout(
+    keys: Sequence[int], hot: Collection[int], fanout: int, nonce: int, hash_salt: int, workers: int
+) -> tuple[list[int], int]:
+    """The workers, and the next nonce."""
+    routed = []
+    for key in keys:
+        routed.append(salted_candidate(key, hash_salt, nonce if key in hot else 0, workers))
+        if key in hot:
+            nonce = (nonce + 1) % fanout
+    return routed, nonce
+
+
+def fish_choices(count: int, top: int, total: int, threshold: float, widest: int, workers: int) -> int:
+    """How many workers a key has: 2 if it is cold; if it is hot, half as many for every halving of the top count."""
+    if count <= threshold * total:
+        return min(2, workers)
+    choices = workers
+    while 2 * count <= top and choices > 2:
+        count, choices = 2 * count, choices // 2
+    return max(choices, widest)
+
+
+def fish_worker(key: int, choices: int, hash_salt: int, loads: Sequence[int]) -> int:
+    """The least loaded of so many neighbours on a ring, the first among equals."""
+    first = salted_candidate(key, hash_salt, 0, len(loads))
+    return least_loaded(loads, [(first + step) % len(loads) for step in range(max(1, choices))], first)
+
+
+class Fish:
+    """FISH with a counter for every key."""
+
+    def __init__(self, workers: int, hash_salt: int, threshold: float, epoch: int, decay: float) -> None:
+        self.hash_salt, self.threshold, self.epoch, self.decay = hash_salt, threshold, epoch, decay
+        self.loads = [0] * workers
+        self.counts: dict[int, int] = {}  # in the order of the counters
+        self.widths: dict[int, tuple[int, int]] = {}  # number of a counter -> (its last key, the widest that this had)
+        self.total = self.top = self.left = 0
+
+    def route(self, keys: Iterable[int]) -> list[int]:
+        return [self.route_one(key) for key in keys]
+
+    def route_one(self, key: int) -> int:
+        self.left = self.left or self.epoch
+        self.counts[key] = self.counts.get(key, 0) + 1
+        self.total += 1
+        self.top = max(self.top, self.counts[key])
+        workers, counter = len(self.loads), list(self.counts).index(key)
+        if self.widths.get(counter, (None, 0))[0] != key:
+            self.widths[counter] = key, min(2, workers)
+        widest = self.widths[counter][1]
+        choices = fish_choices(self.counts[key], self.top, self.total, self.threshold, widest, workers)
+        self.widths[counter] = key, max(widest, choices)
+        worker = fish_worker(key, choices, self.hash_salt, self.loads)
+        self.loads[worker] += 1
+        self.left -= 1
+        if not self.left:
+            self.end_epoch()
+        return worker
+
+    def end_epoch(self) -> None:
+        """Counts decay. The keys that still have one move to the first counters, with their widths."""
+        decayed = [
+            (key, int(count * self.decay), self.widths[counter])
+            for counter, (key, count) in enumerate(self.counts.items())
+        ]
+        remaining = [one for one in decayed if one[1]]
+        self.counts = {key: count for key, count, _ in remaining}
+        self.widths |= {counter: width for counter, (_, _, width) in enumerate(remaining)}
+        self.total = int(self.total * self.decay)
+        self.top = max(self.counts.values(), default=0)
+
+
 # Metrics.
+
+
+def tally(
+    ids: Sequence[int], routed: Sequence[int], weights: Sequence[int], is_head: Sequence[bool], workers: int
+) -> tuple[list[int], list[int], list[set[int]]]:
+    """The loads of the workers, the part of the hot keys, and the workers of every key."""
+    loads, head_loads = [0] * workers, [0] * workers
+    workers_of: list[set[int]] = [set() for _ in is_head]
+    for key, worker, weight in zip(ids, routed, weights, strict=True):
+        loads[worker] += weight
+        head_loads[worker] += weight if is_head[key] else 0
+        workers_of[key].add(worker)
+    return loads, head_loads, workers_of
 
 
 def imbalance(assignment: Sequence[int], workers: int) -> float:
@@ -368,15 +592,15 @@ def workers_of_keys(keys: Sequence[int], assignment: Sequence[int]) -> dict[int,
 
 # Routing by a plan.
 
-TURNS = 2**31
+SLOTS = 2**31
 
 
 def scatter(x: int) -> int:
-    return ((x ^ (x >> 32)) % TURNS) * 1327217885 % TURNS
+    return ((x ^ (x >> 32)) % SLOTS) * 1327217885 % SLOTS
 
 
 def bucket_of(key: int, buckets: int) -> int:
-    return scatter(key) * buckets // TURNS
+    return scatter(key) * buckets // SLOTS
 
 
 def route_by_plan(plan: object, hashes: Iterable[int], start: int = 0) -> list[int]:
@@ -384,8 +608,8 @@ def route_by_plan(plan: object, hashes: Iterable[int], start: int = 0) -> list[i
     routed = []
     for position, key in enumerate((int(h) for h in hashes), start):
         if key in hot:
-            turn = scatter(position)
-            piece = next(i for i, end in enumerate(hot[key].ends) if turn < end)
+            slot = scatter(position)
+            piece = next(i for i, end in enumerate(hot[key].ends) if slot < end)
             routed.append(hot[key].workers[piece])
         else:
             routed.append(int(plan.buckets[bucket_of(key, len(plan.buckets))]))

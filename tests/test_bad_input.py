@@ -1,4 +1,4 @@
-"""Whatever is wrong with the input: one line that names the parameter, the value and the remedy, and nothing done."""
+"""Wrong input is refused with one line that names the parameter, the value and the remedy, and changes nothing."""
 
 import math
 import re
@@ -12,7 +12,7 @@ HASHES = np.arange(20)
 
 
 def refused(call, *arguments, **options):
-    """The message of the refusal: an InputError, which is a KeyspreadError and a ValueError, in one line."""
+    """Return the message of the error: an InputError, which is a KeyspreadError and a ValueError, in one line."""
     with pytest.raises(ks.InputError) as caught:
         call(*arguments, **options)
     assert isinstance(caught.value, ks.KeyspreadError)
@@ -91,8 +91,8 @@ def test_threshold(call, threshold, message):
 
 @pytest.mark.parametrize("threshold", [1e-9, 1e-300, 5e-324])
 def test_a_threshold_that_needs_too_many_counters(threshold):
-    for capacity in (None, 1000):
-        message = refused(ks.Sender, "w-choices", 10, threshold=threshold, capacity=capacity)
+    for counters in (None, 1000):
+        message = refused(ks.Sender, "w-choices", 10, threshold=threshold, counters=counters)
         assert f"threshold {threshold:g}" in message
         assert "counters" in message
 
@@ -116,27 +116,28 @@ def test_tolerance(tolerance, message):
     ("options", "message"),
     [
         (
-            {"capacity": 50},
-            "capacity 50 is too small for threshold 0.02: it needs at least 51 counters (the default is 100)",
+            {"counters": 50},
+            "counters 50 is too small for threshold 0.02: it needs at least 51 (the default is 100)",
         ),
         (
-            {"capacity": 10, "threshold": 0.1},
-            "capacity 10 is too small for threshold 0.1: it needs at least 11 counters (the default is 20)",
+            {"counters": 10, "threshold": 0.1},
+            "counters 10 is too small for threshold 0.1: it needs at least 11 (the default is 20)",
         ),
-        ({"capacity": 0}, "capacity must be at least 1, got 0"),
-        ({"capacity": 99.5}, "capacity must be a whole number, got 99.5"),
-        ({"capacity": 2**40}, "capacity must be at most 67108864, got 1099511627776"),
+        ({"counters": 0}, "counters must be at least 1, got 0"),
+        ({"counters": 99.5}, "counters must be a whole number, got 99.5"),
+        ({"counters": 2**40}, "counters must be at most 67108864, got 1099511627776"),
+        ({"counters": 200, "capacity": 200}, "capacity is the old name of counters, got both: leave out capacity"),
     ],
 )
-def test_capacity(options, message):
+def test_counters(options, message):
     assert refused(ks.Sender, "w-choices", 10, **options) == message
 
 
-def test_the_capacity_that_is_said_to_be_needed_is_enough():
+def test_the_number_of_counters_that_is_said_to_be_needed_is_enough():
     for threshold in (1.0, 0.5, 0.3, 0.1, 0.02, 1 / 3, 0.007):
-        message = refused(ks.Sender, "w-choices", 10, threshold=threshold, capacity=1)
-        needed = int(re.search(r"at least (\d+) counters", message)[1])
-        assert ks.Sender("w-choices", 10, threshold=threshold, capacity=needed).settings.capacity == needed
+        message = refused(ks.Sender, "w-choices", 10, threshold=threshold, counters=1)
+        needed = int(re.search(r"at least (\d+) ", message)[1])
+        assert ks.Sender("w-choices", 10, threshold=threshold, counters=needed).settings.counters == needed
         assert needed > 1 / threshold
 
 
@@ -319,8 +320,8 @@ def test_parameters_of_a_simulation(options, message, scheme):
 
 
 @pytest.mark.parametrize("scheme", ["w-choices", "planned"])
-def test_an_option_that_nobody_knows_is_not_swallowed(scheme):
-    """A typing error must not run with the default instead."""
+def test_an_unknown_option_is_not_ignored(scheme):
+    """A misspelt option must not run with the default instead."""
     with pytest.raises((ks.InputError, TypeError), match="treshold"):
         ks.simulate(HASHES, scheme, 10, treshold=0.1)
 

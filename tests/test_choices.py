@@ -1,4 +1,4 @@
-"""The number of choices, the expected workers and the memory model: equal to the formulas, and to known values."""
+"""The number of choices, the expected workers and the memory model equal the formulas and known values."""
 
 import math
 
@@ -40,7 +40,7 @@ def test_known_values_for_an_exact_zipf_law(workers, skew, hottest, head, choice
     assert find_choices(shares, workers) == choices == naive.find_choices(shares.tolist(), workers)
 
 
-# Heads of every shape: some hot keys and a tail, the tail from nothing to nearly everything.
+# Heads of every shape: some hot keys and a tail, which has from 0 to 99 % of the messages.
 @st.composite
 def heads(draw):
     weights = draw(st.lists(st.floats(0.001, 1), min_size=1, max_size=25))
@@ -96,7 +96,7 @@ def test_a_larger_tolerance_never_needs_more():
     assert found[-1] == max(2, math.ceil(head[0] * 100))
 
 
-def test_a_product_a_hair_above_a_whole_number_is_that_number():
+def test_a_product_slightly_above_a_whole_number_is_that_number():
     assert 0.07 * 100 > 7
     assert find_choices([0.07], 100, tolerance=1) == 7
 
@@ -110,10 +110,10 @@ def test_expected_workers_is_the_formula(workers, draws):
     assert expected_workers(workers, draws) == pytest.approx(naive.expected_workers(workers, draws), rel=1e-9, abs=1e-9)
 
 
-def test_expected_workers_is_what_draws_meet_on_average():
+def test_expected_workers_is_the_mean_of_many_draws():
     random = np.random.default_rng(0)
-    met = [np.unique(random.integers(40, size=60)).size for _ in range(3000)]
-    assert np.mean(met) == pytest.approx(expected_workers(40, 60), abs=0.2)
+    distinct = [np.unique(random.integers(40, size=60)).size for _ in range(3000)]
+    assert np.mean(distinct) == pytest.approx(expected_workers(40, 60), abs=0.2)
 
 
 def test_expected_workers_at_the_ends():
@@ -198,4 +198,4 @@ def test_no_keys_no_replicas():
 def test_planned_needs_one_worker_a_cold_key_and_one_more_piece_a_worker_at_most():
     counts = [10_000, 500] + [1] * 300
     assert replica_model(counts, 20, "planned") == 300 + 2 + 20
-    assert replica_model(counts, 20, "planned", threshold=0.5) == 301 + 20  # one hot key has no more than all workers
+    assert replica_model(counts, 20, "planned", threshold=0.5) == 301 + 20  # one hot key uses at most all workers

@@ -1,4 +1,4 @@
-"""hash_keys against XXH64 of the bytes that Spark would hash, written out one key at a time."""
+"""hash_keys equals XXH64 of the bytes that Spark would hash, computed one key at a time."""
 
 import datetime
 import decimal
@@ -20,7 +20,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def naive(key):
-    """Hash one key the slow way."""
+    """Return the hash of one key, computed the slow way."""
     if key is None:
         return 42
     if isinstance(key, bool | np.bool_):
@@ -121,7 +121,7 @@ def test_every_nan_is_one_and_both_zeros():
     assert hash_keys(np.array([-0.0]))[0] == hash_keys(np.array([0.0]))[0]
     array = np.array([-0.0])
     hash_keys(array)
-    assert np.signbit(array[0])  # the caller's array stays as it was
+    assert np.signbit(array[0])  # the caller's array is unchanged
 
 
 @given(st.lists(st.dates()))

@@ -1,4 +1,4 @@
-"""SpaceSaving: the bounds hold on any stream, after merging and after fading, and no hot key is missing."""
+"""SpaceSaving: the bounds hold on any stream, after merging and fading, and no hot key is missing."""
 
 import pickle
 from collections import Counter
@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from keyspread import SpaceSaving
 from keyspread.kernels.summary import SHIFT
 from keyspread.streams import zipf
 
 capacities = st.integers(1, 25)
 streams = st.lists(st.integers(-20, 40), max_size=200)
-# Few keys often, many keys seldom: counters fill and are given away.
+# A few keys often, many keys rarely: counters fill up and are taken over.
 skewed = st.lists(st.one_of(st.integers(0, 3), st.integers(4, 60)), max_size=200)
 shares = st.floats(0.001, 1)
 
@@ -32,7 +33,7 @@ def state_of(summary):
 
 
 def check_guarantees(summary, true, slack=0):
-    """All that SpaceSaving promises; `true` are the counts of the stream, `slack` what fading adds to the width."""
+    """Check all that SpaceSaving promises. `true` are the counts of the stream; fading adds `slack` to the width."""
     listed = {key: (lower, upper) for key, lower, upper in summary.top(summary.capacity)}
     least = min((upper for _, upper in listed.values()), default=0) if len(listed) == summary.capacity else 0
     assert len(listed) == len(summary) <= summary.capacity
@@ -135,7 +136,7 @@ def test_a_hash_is_64_bits_signed_or_not():
     assert summary.bounds(-1) == summary.bounds(2**64 - 1) == (4, 4)
 
 
-def test_nothing_offered_is_nothing_known():
+def test_an_empty_summary():
     summary = SpaceSaving(3)
     summary.offer_many(np.empty(0, np.int64))
     assert summary.total == len(summary) == 0
@@ -144,11 +145,11 @@ def test_nothing_offered_is_nothing_known():
     assert repr(summary) == "SpaceSaving(capacity=3, used=0, total=0)"
 
 
-def test_a_copy_by_pickle_goes_on_alike():
+def test_a_pickled_copy_counts_on_in_the_same_way():
     summary = summary_of(range(100), 10)
     copy = pickle.loads(pickle.dumps(summary))
-    for one in (summary, copy):
-        one.offer_many(np.arange(50, 300))
+    for either in (summary, copy):
+        either.offer_many(np.arange(50, 300))
     assert state_of(summary) == state_of(copy)
 
 
@@ -157,7 +158,7 @@ def test_a_copy_by_pickle_goes_on_alike():
 
 @settings(max_examples=120, deadline=None)
 @given(skewed, streams, capacities, capacities, skewed)
-def test_a_merge_keeps_all_guarantees_for_the_joined_stream_and_for_what_follows(left, right, a, b, more):
+def test_a_merge_keeps_all_guarantees_for_both_streams_and_for_later_messages(left, right, a, b, more):
     one, other = summary_of(left, a), summary_of(right, b)
     before = state_of(one), state_of(other)
     merged = one.merge(other)
@@ -198,12 +199,13 @@ def test_merges_of_full_summaries_keep_all_guarantees(seed):
 def test_disjoint_streams_merge_within_their_bounds():
     left, right = summary_of([1] * 50 + [2] * 30 + [3] * 20, 3), summary_of([4] * 60 + [5] * 40, 3)
     merged = left.merge(right)
-    # Left is full, its least is 20: keys 4 and 5 may have been there so often. Right is not full and hides nothing.
+    # Left is full and its least count is 20: keys 4 and 5 may have occurred 20 times there. Right is not full: it has
+    # counted every key exactly.
     assert merged.top(3) == [(4, 60, 80), (5, 40, 60), (1, 50, 50)]
     check_guarantees(merged, Counter({1: 50, 2: 30, 3: 20, 4: 60, 5: 40}))
 
 
-def test_a_merge_gives_the_same_in_either_order():
+def test_the_order_of_a_merge_does_not_matter():
     left, right = summary_of(zipf(1.1, 500, 5000, seed=1), 40), summary_of(zipf(1.1, 500, 3000, seed=2), 60)
     assert state_of(left.merge(right)) == state_of(right.merge(left))
 
@@ -224,7 +226,7 @@ def test_merging_with_itself_doubles_every_bound():
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(skewed, st.none()), max_size=8), capacities)
 def test_bounds_hold_for_counts_halved_in_the_same_way(parts, capacity):
-    """`None` is a fade."""
+    """`None` stands for a fade."""
     summary, true = SpaceSaving(capacity), Counter()
     for part in parts:
         if part is None:
@@ -238,7 +240,7 @@ def test_bounds_hold_for_counts_halved_in_the_same_way(parts, capacity):
         check_guarantees(summary, true, slack=1)
 
 
-def test_fading_for_ever_leaves_nothing():
+def test_repeated_fading_leaves_nothing():
     summary = summary_of(zipf(1.0, 1000, 10_000), 50)
     for _ in range(20):
         summary.fade()
@@ -259,7 +261,7 @@ def test_merging_faded_summaries_keeps_their_bounds():
     check_guarantees(reduce(SpaceSaving.merge, parts), true, slack=len(parts))
 
 
-# Streams that are long or made to hurt.
+# Long streams, and streams that are hard to count.
 
 
 @pytest.mark.parametrize(
@@ -290,7 +292,7 @@ def test_a_million_messages(stream):
     assert all(count <= least for key, count in true.items() if key not in monitored)
 
 
-def test_fades_in_quick_succession_on_a_long_stream():
+def test_frequent_fades_on_a_long_stream():
     stream = zipf(0.8, 20_000, 200_000)
     summary, true = SpaceSaving(500), Counter()
     for part in np.array_split(stream, 400):
@@ -318,7 +320,7 @@ def test_bounds_hold_when_the_past_fades_and_the_rest_stays(past, recent, capaci
     summary.offer_many(np.array(past, np.int64))
     mark = summary.mark()
     summary.offer_many(np.array(recent, np.int64))
-    lost = summary.bounds(999)[1]  # what a key that lost its counter may have had
+    lost = summary.bounds(999)[1]  # the most that a key that lost its counter may have had
     summary.fade_until(mark, halvings)
     assert summary.total == (len(past) >> halvings) + len(recent)
     for key in range(21):
@@ -328,7 +330,7 @@ def test_bounds_hold_when_the_past_fades_and_the_rest_stays(past, recent, capaci
             assert (past.count(key) >> halvings) + recent.count(key) <= upper
 
 
-# Weights
+# Weights.
 
 
 @given(
@@ -336,7 +338,7 @@ def test_bounds_hold_when_the_past_fades_and_the_rest_stays(past, recent, capaci
     st.integers(1, 30),
 )
 def test_bounds_hold_for_weights(messages, capacity):
-    """As for messages of weight 1, but for the mean weight; also of keys without a counter, and of summaries merged."""
+    """For keys with and without a counter, before and after a merge. The width may grow by the mean weight."""
     summary, other = SpaceSaving(capacity), SpaceSaving(capacity)
     keys, weights = np.array([key for key, _ in messages], np.int64), np.array([w for _, w in messages], np.int64)
     half = len(messages) // 2
@@ -351,7 +353,7 @@ def test_bounds_hold_for_weights(messages, capacity):
             lower, upper = one.bounds(key)
             assert lower <= counts[key] <= upper
     for one, own in ((summary, weights[:half]), (other, weights[half:])):
-        mean = max(np.cumsum(own) / np.arange(1, own.size + 1), default=0)  # the largest there was
+        mean = max(np.cumsum(own) / np.arange(1, own.size + 1), default=0)  # the largest mean so far
         for _, lower, upper in one.top(capacity):
             assert upper - lower <= one.total / capacity + mean
     copy = SpaceSaving.of_counters(capacity, **summary.counters())
@@ -359,7 +361,7 @@ def test_bounds_hold_for_weights(messages, capacity):
     assert (copy.total, copy.unit) == (summary.total, summary.unit)
 
 
-def test_weights_of_one_are_messages():
+def test_weights_of_one_change_nothing():
     stream = np.random.default_rng(1).zipf(1.3, 5000)
     plain, weighted = SpaceSaving(20), SpaceSaving(20)
     plain.offer_many(stream)
@@ -367,9 +369,65 @@ def test_weights_of_one_are_messages():
     assert plain.top(20) == weighted.top(20)
 
 
-def test_heavy_messages_cost_no_search():
-    """Weights of a million, and as many keys as messages: every message needs the least counter."""
+def test_large_weights_need_no_long_search():
+    """Weights up to a million, and a new key with every message: every message needs the least counter."""
     summary = SpaceSaving(1000)
     summary.offer_many(np.arange(300_000), np.random.default_rng(1).integers(1, 1 << 20, 300_000))
     assert summary.arrays.scalars[SHIFT] >= 18
     assert max(upper for _, _, upper in summary.top(1)) <= summary.total / 1000 * 1.2
+
+
+# What the rest of the package uses.
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3000)), max_size=100),
+    st.lists(st.integers(0, 60), max_size=100),
+    st.integers(1, 20),
+    st.booleans(),
+)
+def test_a_loaded_state_continues_exactly_like_the_saved_one(messages, more, capacity, fade):
+    """The queue is part of the state: of several least counters, both take the same."""
+    summary, copy = SpaceSaving(capacity), SpaceSaving(capacity)
+    keys, weights = np.array([key for key, _ in messages], np.int64), np.array([w for _, w in messages], np.int64)
+    summary.offer_many(keys, weights)
+    if fade:
+        summary.fade()
+    copy.load_state({name: array.copy() for name, array in summary.save_state().items()})
+    for key in more:
+        summary.offer(key)
+        copy.offer(key)
+        assert state_of(copy) == state_of(summary)
+
+
+def test_replaced_counters_are_all_that_is_left():
+    summary = summary_of(range(100), 10)
+    summary.replace_counters(np.array([7, 8], np.uint64), np.array([30, 20]), np.array([5, 0]), total=60, messages=20)
+    assert summary.top(10) == [(7, 25, 30), (8, 20, 20)]
+    assert (summary.total, summary.unit, len(summary), summary.bounds(50)) == (60, 3.0, 2, (0, 0))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.integers(0, 12), max_size=200),
+    st.lists(st.integers(5, 20), max_size=200),
+    st.integers(0, 5),
+)
+def test_fading_equals_the_exact_counts_while_counters_are_free(past, recent, halvings):
+    summary, exact = SpaceSaving(25), naive.ExactCounts()
+    for part in (past, recent):
+        summary.offer_many(np.array(part, np.int64))
+        for key in part:
+            exact.offer(key)
+        if part is past:
+            mark, exact_mark = summary.mark(), exact.mark()
+    assert {tuple(pair) for pair in zip(*summary.since(mark), strict=True)} == {
+        tuple(pair) for pair in zip(*exact.since(exact_mark), strict=True)
+    }
+    summary.fade_until(mark, halvings)
+    exact.fade_until(exact_mark, halvings)
+    assert (summary.counts().tolist(), summary.total) == (exact.counts(), exact.total)
+    summary.fade()
+    exact.fade()
+    assert (summary.counts().tolist(), summary.total, summary.unit) == (exact.counts(), exact.total, exact.unit)

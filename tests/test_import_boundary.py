@@ -1,4 +1,4 @@
-"""Importing keyspread brings the core and nothing else: an executor without engine, plots or command line can."""
+"""Importing keyspread imports the core only, so it works without an engine, plots or a command line."""
 
 import inspect
 import json
@@ -14,6 +14,7 @@ PUBLIC = [
     "SCHEMES",
     "Plan",
     "Sender",
+    "Settings",
     "SpaceSaving",
     "expected_workers",
     "find_choices",
@@ -42,7 +43,7 @@ def test_importing_the_core_imports_no_engine_no_plots_and_no_command_line():
 
 
 def test_using_the_core_imports_none_either():
-    """But for pandas: pyarrow itself looks for it when it makes an array."""
+    """Except pandas: pyarrow itself imports it, if it is there, when it makes an array."""
     code = """
 import keyspread as ks
 hashes = ks.hash_keys(["a", "b", None, "a"])
@@ -72,6 +73,33 @@ def test_a_public_member_is_there_and_documented(owner, name):
     assert inspect.getdoc(inspect.getattr_static(owner, name))
 
 
+def test_dir_shows_the_public_names_only():
+    """Internal modules and helpers do not show up, whatever has been imported."""
+    import keyspread.evaluation.compare  # noqa: F401
+
+    assert dir(ks) == sorted([*ks.__all__, "__version__"])
+
+
+def test_dir_of_the_spark_package_shows_the_public_names_only():
+    spark = pytest.importorskip("keyspread.spark")
+    assert dir(spark) == sorted(spark.__all__)
+    assert all(hasattr(spark, name) for name in spark.__all__)
+
+
+def test_every_setting_is_documented():
+    import ast
+    import textwrap
+    from itertools import pairwise
+
+    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(ks.Settings))).body
+    documented = [
+        statement.target.id
+        for statement, behind in pairwise(declaration.body)
+        if isinstance(statement, ast.AnnAssign) and isinstance(behind, ast.Expr)
+    ]
+    assert documented == list(ks.Settings.__dataclass_fields__)
+
+
 def test_all_is_what_there_is():
     assert sorted(ks.__all__, key=lambda name: (name.upper() != name, name.lower() == name, name)) == list(ks.__all__)
     assert all(hasattr(ks, name) for name in ks.__all__)
@@ -92,7 +120,7 @@ def test_the_fields_of_results_are_there():
 
 
 def test_plan_and_simulate_are_functions():
-    """And stay so whatever is imported: no module has their name."""
+    """They stay functions whatever is imported: no module has their name."""
     import keyspread.evaluation.simulate  # noqa: F401
 
     assert inspect.isfunction(ks.plan)
@@ -119,10 +147,11 @@ def test_the_signatures_are_these():
         "seed": 0,
         "threshold": None,
         "tolerance": 1e-4,
-        "capacity": None,
+        "counters": None,
         "choices": None,
         "half_life": None,
         "capacities": None,
+        "capacity": None,
     }
     assert defaults(ks.plan) == {
         "previous": None,

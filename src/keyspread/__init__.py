@@ -1,7 +1,7 @@
 """Keyed data streams that stay balanced when a few keys are hot.
 
-The way of a message: hash_keys -> Sender (heavy hitters -> head or tail -> choices -> least loaded) -> worker.
-Importing keyspread imports no engine: `keyspread.spark` carries the rows.
+The path of a message: hash_keys -> Sender (heavy hitters -> head or tail -> choices -> least loaded) -> worker.
+Importing keyspread imports no engine. `keyspread.spark` moves rows on Spark.
 """
 
 from keyspread.choices import expected_workers, find_choices
@@ -11,6 +11,7 @@ from keyspread.hashing import hash_keys
 from keyspread.heavy_hitters import SpaceSaving
 from keyspread.memory_model import replica_model
 from keyspread.online.sender import Sender
+from keyspread.online.settings import Settings
 from keyspread.operators import Operator
 from keyspread.planned.plan import HotKey, Plan
 from keyspread.planned.planner import plan
@@ -26,6 +27,7 @@ __all__ = [
     "Operator",
     "Plan",
     "Sender",
+    "Settings",
     "Simulation",
     "SnapshotError",
     "SpaceSaving",
@@ -36,3 +38,8 @@ __all__ = [
     "replica_model",
     "simulate",
 ]
+
+
+def __dir__() -> list[str]:
+    """List the public names only."""
+    return [*__all__, "__version__"]

@@ -1,4 +1,4 @@
-"""Checks of what a caller passes in: each returns the value in its plain type, or says in one line what is wrong."""
+"""Checks of parameters: each returns the value in its plain type, or raises an InputError that says what is wrong."""
 
 import math
 import operator
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from keyspread.errors import InputError
 
-LARGEST_WEIGHT = 2**32  # of one message: the sum of two billion of them stays within 64 bits
+LARGEST_WEIGHT = 2**32  # of one message: the sum of two billion such weights fits in 64 bits
 
 
 def whole_number(name: str, value: Any, minimum: int = 1, maximum: int = 2**31 - 1) -> int:
@@ -60,28 +60,28 @@ def hashes(values: Any) -> npt.NDArray[np.int64]:
     """Return an array of key hashes as contiguous int64; uint64 is reinterpreted, never rounded."""
     array = np.asarray(values)
     if array.size == 0 and array.ndim == 1:
-        return np.empty(0, np.int64)  # of nothing there is no wrong type
+        return np.empty(0, np.int64)  # an empty list may have any type
     if array.ndim != 1 or array.dtype not in (np.int64, np.uint64):
         raise InputError(
             f"hashes must be a one-dimensional array of int64 or uint64, got {_describe(array)}; "
             "keyspread.hash_keys makes one from keys"
         )
-    # A copy of what is read-only (as from Arrow): for it kernels would have to be compiled a second time.
+    # Copy a read-only array (as from Arrow): otherwise kernels would be compiled a second time for it.
     return np.require(array, requirements=["C", "W"]).view(np.int64)
 
 
 def weights(values: Any, messages: int) -> npt.NDArray[np.int64]:
-    """Return the weights of so many messages as contiguous int64, none of them negative."""
+    """Return the weights of `messages` messages as contiguous int64, none of them negative."""
     array = np.asarray(values)
     if array.size == 0 and messages == 0:
         return np.empty(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InputError(
             f"weights must be a one-dimensional array of whole numbers, got {_describe(array)}; "
-            "give bytes, or microseconds instead of seconds"
+            "pass bytes, or microseconds instead of seconds"
         )
     if array.size != messages:
-        raise InputError(f"there must be one weight a message, got {array.size} for {messages}")
+        raise InputError(f"there must be one weight per message, got {array.size} for {messages}")
     if array.size and (array.min() < 0 or array.max() > LARGEST_WEIGHT):
         wrong = array.min() if array.min() < 0 else array.max()
         raise InputError(f"a weight must be between 0 and {LARGEST_WEIGHT}, got {wrong}")
@@ -89,16 +89,16 @@ def weights(values: Any, messages: int) -> npt.NDArray[np.int64]:
 
 
 def capacities(values: Any, workers: int) -> tuple[float, ...] | None:
-    """Return the capacities of the workers as multiples of their mean, None if all are equal or none are given."""
+    """Return the capacities of the workers as multiples of their mean; None if all are equal or none are given."""
     if values is None:
         return None
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise InputError(f"capacities must be one number a worker, got {values!r}")
+        raise InputError(f"capacities must be one number per worker, got {values!r}")
     given = [number("a capacity", value) for value in values]
     if len(given) != workers:
-        raise InputError(f"capacities must be one number a worker, got {len(given)} for {workers} workers")
+        raise InputError(f"capacities must be one number per worker, got {len(given)} for {workers} workers")
     if min(given) <= 0:
-        raise InputError(f"a capacity must be above 0, got {min(given):g}; a worker that may get nothing is no worker")
+        raise InputError(f"a capacity must be above 0, got {min(given):g}; leave out a worker that may get nothing")
     if min(given) == max(given):
         return None
     mean = math.fsum(given) / workers

@@ -1,20 +1,20 @@
-"""What keyspread raises. Every message names the thing, the value received and the remedy, in one line."""
+"""The exceptions of keyspread. Every message names the parameter, the value received and the remedy, in one line."""
 
 
 class KeyspreadError(Exception):
-    """Anything keyspread refuses to do."""
+    """Base class of all errors that keyspread raises on purpose."""
 
 
 class InputError(KeyspreadError, ValueError):
-    """A parameter, column or file is not what is needed; nothing was computed or written."""
+    """A parameter, column or file cannot be used; nothing was computed or written."""
 
 
 class SnapshotError(InputError):
-    """A snapshot that is damaged, foreign or of another version."""
+    """Stored bytes are damaged, come from elsewhere, or have another version."""
 
 
 class JavaMissingError(KeyspreadError):
-    """No Java that Spark can run on; the message says where it was looked for and how to get one."""
+    """There is no Java that Spark can run on; the message says where keyspread looked and how to get one."""
 
 
 class ExtraMissingError(KeyspreadError, ImportError):

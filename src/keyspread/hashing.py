@@ -1,7 +1,7 @@
-"""A key becomes 64 bits once, here, and equal to Spark's `xxhash64`: everything after works on integers only.
+"""Hashing: every key becomes 64 bits here, equal to Spark's `xxhash64`. All other code works on integers only.
 
-What may be changed here: the types that are understood. The values may not change: a key must reach the same
-workers in-process and on Spark.
+More types of keys may be added. The hash of a value must never change: a key has to reach the same workers in this
+process and on Spark.
 """
 
 import datetime
@@ -22,25 +22,25 @@ SEED = 42
 """Spark's seed for xxhash64."""
 
 NULL_HASH = 42
-"""A null leaves the seed as it is; so in Spark, so here."""
+"""The hash of null is the seed itself, as in Spark."""
 
 _SUPPORTED = "str, bytes, int, float, bool, date, datetime or None, or arrays and columns of these"
 _REMEDY = "convert the keys to string, or hash them in Spark with xxhash64"
 
 
 def hash_keys(keys: Any) -> Hashes:
-    """Equal to Spark's `xxhash64` of the same values, as int64: a key has the same workers here and on Spark.
+    """Return Spark's `xxhash64` of the keys, as int64: a key has the same workers here and on Spark.
 
     `keys` is a list, tuple or iterator, a NumPy array, a pyarrow Array or ChunkedArray, a pandas Series, or
-    any column that speaks the Arrow interface. Each type is hashed as its Spark counterpart:
+    any column with the Arrow interface. Each type is hashed as its Spark counterpart:
 
     - str, bytes: their bytes (UTF-8)
     - a Python int: `long`; a Python float: `double`; None: 42, as null in Spark
     - integers of fixed width: 8, 16 and 32 bits as `int`, 64 bits as `long`; unsigned ones as the next wider
       signed type, as Spark reads them from Parquet, and 64 unsigned bits as `long` where they fit
-    - float, double: -0.0 equals 0.0 and every NaN equals every other, as in Spark; a NaN of pandas is null
-    - bool: `boolean`; date: `date`; datetime: `timestamp`, in microseconds. One without a time zone is taken
-      as UTC, as `timestamp_ntz` is
+    - float, double: -0.0 equals 0.0, and all NaNs are equal, as in Spark; a NaN of pandas is null
+    - bool: `boolean`; date: `date`; datetime: `timestamp`, in microseconds. A datetime without a time zone is
+      taken as UTC, as `timestamp_ntz` is
 
     A list of mixed types hashes each key by its own type, so 1, 1.0 and "1" are three keys.
 
@@ -68,7 +68,7 @@ def hash_keys(keys: Any) -> Hashes:
 
 
 def _hash_column(column: Any) -> Hashes:
-    """Hash an Arrow column of any supported type; nulls give NULL_HASH."""
+    """Hash an Arrow column of any supported type; the hash of a null is NULL_HASH."""
     if isinstance(column, pa.ChunkedArray):
         parts = [_hash_column(chunk) for chunk in column.chunks]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
@@ -107,7 +107,7 @@ def _hash_column(column: Any) -> Hashes:
 
 
 def _hash_texts(column: Any) -> Hashes:
-    """Hash an Arrow column of strings or bytes: each distinct value once, then by look-up."""
+    """Hash an Arrow column of strings or bytes: each distinct value once, then look up every row."""
     encoded = column.dictionary_encode()
     distinct = encoded.dictionary
     _, offsets_buffer, data_buffer = distinct.buffers()
@@ -123,8 +123,8 @@ def _hash_texts(column: Any) -> Hashes:
 
 
 def _look_up(hashes: Hashes, indices: Any) -> Hashes:
-    """Decode a dictionary column; a null index gives NULL_HASH."""
-    # Nulls point one past the end, where the null's hash is. int64 first: 128 does not fit into int8 indices.
+    """Return the hash of every row of a dictionary column; a null index becomes NULL_HASH."""
+    # Null indices point one past the end, at NULL_HASH. Cast to int64 first: 128 does not fit into int8 indices.
     filled = indices.cast(pa.int64()).fill_null(len(hashes))
     with_null = np.append(hashes, np.int64(NULL_HASH))
     found: Hashes = with_null[filled.to_numpy(zero_copy_only=False)]
@@ -160,23 +160,23 @@ def _hash_array(array: npt.NDArray[Any]) -> Hashes:
 
 
 def _one_zero_one_nan(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Let -0.0 be 0.0 and one NaN stand for all, as Spark does before it hashes; changes `values`."""
+    """Replace -0.0 by 0.0 and every NaN by the same NaN, in place, as Spark does before it hashes."""
     values[values == 0] = 0
     values[np.isnan(values)] = np.nan
     return values
 
 
 def _hash_datetimes(array: npt.NDArray[np.datetime64]) -> Hashes:
-    """Days and coarser are dates, anything finer is a timestamp in microseconds, rounded down as in Spark."""
+    """Hash days and coarser units as dates, finer ones as timestamps in microseconds, rounded down as in Spark."""
     missing = np.isnat(array)
     unit = np.datetime_data(array.dtype)[0]
     target = "datetime64[D]" if unit in ("Y", "M", "W", "D") else "datetime64[us]"
     exact = array.astype(target)
-    # NumPy wraps silently where the year is too far off for microseconds.
+    # NumPy overflows silently if a year is too large for 64 bits of microseconds.
     if target == "datetime64[us]" and unit in ("h", "m", "s", "ms"):
-        strayed = (exact.astype(array.dtype) != array) & ~missing
-        if strayed.any():
-            raise InputError(f"timestamps must fit in 64 bits of microseconds, got {array[strayed][0]}: {_REMEDY}")
+        overflowed = (exact.astype(array.dtype) != array) & ~missing
+        if overflowed.any():
+            raise InputError(f"timestamps must fit in 64 bits of microseconds, got {array[overflowed][0]}: {_REMEDY}")
     counts = exact.view(np.int64)
     if target == "datetime64[D]":
         hashes = _xxh64_of_4_bytes(counts.astype(np.int32).view(np.uint32))
@@ -187,14 +187,14 @@ def _hash_datetimes(array: npt.NDArray[np.datetime64]) -> Hashes:
 
 
 def _hash_pandas(series: Any) -> Hashes:
-    """Hash a pandas Series or Index; what pandas calls missing is null, as when Spark takes it over Arrow."""
+    """Hash a pandas Series or Index; a missing value is null, as when Spark reads it through Arrow."""
     if series.dtype != object:
         try:
             return _hash_column(pa.array(series, from_pandas=True))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise _unsupported(f"a pandas column of {series.dtype}") from error
     missing = series.isna().tolist()
-    return _hash_objects([None if gone else key for key, gone in zip(series.tolist(), missing, strict=True)])
+    return _hash_objects([None if is_null else key for key, is_null in zip(series.tolist(), missing, strict=True)])
 
 
 def _hash_objects(keys: list[Any]) -> Hashes:
@@ -206,7 +206,7 @@ def _hash_one_type(kind: type, keys: list[Any]) -> Hashes:
     """Hash Python objects that are all of one type."""
     if kind is type(None):
         return np.full(len(keys), NULL_HASH, np.int64)
-    # Subclasses stand before what they derive from: bool is an int, np.float64 a float, datetime a date.
+    # Subclasses come before their base class: bool is an int, np.float64 a float, datetime a date.
     if issubclass(kind, str):
         try:
             return _hash_texts(pa.array(keys, pa.large_string()))
@@ -217,7 +217,7 @@ def _hash_one_type(kind: type, keys: list[Any]) -> Hashes:
     if issubclass(kind, bytes | bytearray | memoryview):
         return _hash_texts(pa.array(keys if kind is bytes else [bytes(key) for key in keys], pa.large_binary()))
     if issubclass(kind, np.generic):
-        # Days and seconds would be promoted to one unit, and a date would become a timestamp.
+        # By dtype: in one array, days and seconds would get one unit, and a date would become a timestamp.
         return _scatter(keys, lambda key: key.dtype, lambda dtype, some: _hash_array(np.array(some, dtype)))
     if issubclass(kind, bool):
         return _hash_array(np.array(keys, np.bool_))
@@ -236,19 +236,19 @@ def _hash_one_type(kind: type, keys: list[Any]) -> Hashes:
 
 
 def _scatter(keys: list[Any], label: Callable[[Any], Any], hash_group: Callable[[Any, list[Any]], Hashes]) -> Hashes:
-    """Hash the keys of each label together, and put the results back in order."""
+    """Hash the keys of each label together, and return the hashes in the order of the keys."""
     labels = list(map(label, keys))
     distinct = set(labels)
     if len(distinct) == 1:
         return hash_group(labels[0], keys)
     hashes = np.empty(len(keys), np.int64)
-    for one in distinct:
-        places = [place for place, found in enumerate(labels) if found == one]
-        hashes[places] = hash_group(one, [keys[place] for place in places])
+    for group in distinct:
+        places = [place for place, found in enumerate(labels) if found == group]
+        hashes[places] = hash_group(group, [keys[place] for place in places])
     return hashes
 
 
-# XXH64 of 8 or 4 bytes, from its specification; what it does with 32 bytes and more never comes into play.
+# XXH64 of 8 or 4 bytes, from its specification; the part for 32 bytes and more is not needed.
 _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = (
     0x9E3779B185EBCA87,
     0xC2B2AE3D27D4EB4F,
@@ -257,7 +257,7 @@ _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = (
     0x27D4EB2F165667C5,
 )
 _BLOCK = 1 << 15
-"""Keys mixed at once: 256 kB of them, so that the dozen passes over a block stay in the cache."""
+"""Keys that are mixed at once: 256 kB, so that the dozen passes over a block stay in the cache."""
 
 
 def _xxh64_of_8_bytes(keys: npt.NDArray[np.uint64]) -> Hashes:

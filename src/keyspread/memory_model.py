@@ -17,8 +17,13 @@ def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: A
     """Return an upper bound of the replicas, distinct (worker, key) pairs, of keys with these counts.
 
     `counts` are messages per key and may be fractional. The options are those of the scheme; threshold, tolerance and
-    choices matter here. For `planned` the bound holds for one batch: each step of the packing either finishes a key or
-    fills a worker.
+    choices matter here.
+
+    For key, partial-key and shuffle the bound holds for any stream. For `planned` it holds for one batch: each step of
+    the packing either finishes a key or fills a worker. The other schemes learn the hot keys as the stream goes on. For
+    them the bound holds if every sender treats exactly the hot keys of the whole stream as hot. There are more replicas
+    than that if a key is hot only for a while, or if many keys are just below the threshold: chance lifts them above it
+    now and then.
 
     >>> replica_model([1000, 10, 1], workers=50, scheme="partial-key")
     5.0

@@ -1,4 +1,4 @@
-"""Operators of one's own: anything that can be computed in parts and merged. Plain Python, no engine."""
+"""User-defined operators: anything that can be computed in parts and merged. Plain Python, no engine."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -7,13 +7,14 @@ State = TypeVar("State")
 
 
 class Operator(ABC, Generic[State]):
-    """A partial state per key: rows in any cut, states merged in any order, give the same result.
+    """An aggregate with a partial state per key. A correct operator returns the same result for any partial states.
 
-    Every worker makes a state for each key it meets, from `zero` and `update`; states of one key are then merged
-    and `finish` turns the last one into the row of the result. States travel pickled.
+    Rows may be split between workers in any way, and states merged in any order. Every worker keeps one state for each
+    of its keys, from `zero` and `update`. The states of one key are then merged, and `finish` turns the merged state
+    into the row of the result. States are sent pickled.
 
-    `schema` names and types what `finish` returns, as Spark writes it. `batches` says what `update` is given: rows
-    of one key, all columns, as a `pandas.DataFrame` or as a `pyarrow.Table`.
+    `schema` has the names and types of what `finish` returns, as Spark writes them. `batches` is the type of the rows
+    that `update` gets, with all columns: "pandas" for a `pandas.DataFrame`, "arrow" for a `pyarrow.Table`.
 
     >>> class Longest(Operator[str]):
     ...     schema = "longest string"
@@ -30,16 +31,16 @@ class Operator(ABC, Generic[State]):
 
     @abstractmethod
     def zero(self) -> State:
-        """Give the state of a key of which nothing was seen."""
+        """Return the state of a key without rows."""
 
     @abstractmethod
     def update(self, state: State, rows: Any) -> State:
-        """Give the state after these rows, all of one key; never empty."""
+        """Return the state after these rows: at least one, all of one key."""
 
     @abstractmethod
     def merge(self, state: State, other: State) -> State:
-        """Give the state that all rows behind the two would have made."""
+        """Return the state of the rows of both states together."""
 
     @abstractmethod
     def finish(self, state: State) -> dict[str, Any]:
-        """Give the result: a value for each field of `schema`."""
+        """Return the result: a value for each field of `schema`."""

@@ -109,7 +109,7 @@ def test_options_reach_the_scheme(run, monkeypatch):
         "progress": None,
         "threshold": 0.01,
         "tolerance": 0.001,
-        "capacity": 1000,
+        "counters": 1000,
         "choices": 4,
     }
     run("simulate", *SMALL, "--half-life", "auto")

@@ -1,4 +1,4 @@
-"""All schemes side by side: the numbers of `simulate`, who is beaten by whom, and a sentence that fits them."""
+"""All schemes side by side: the numbers are those of `simulate`, and the advice follows from them."""
 
 import json
 
@@ -61,13 +61,15 @@ def test_advice():
     )
     hot = [one("key", 0.3, 100), one("w-choices", 0.001, 200), one("planned", 0.0, 110)]
     assert advice(hot, 10) == (
-        "Take planned: the busiest worker has 1.00 × its even share, with key grouping it would have 4.0 ×; it costs "
-        "1.10 replicas a key. Where messages must be dealt one by one, w-choices: 1.01 × and 2.00."
+        "Use planned: the busiest worker has 1.00 × its even share (with key grouping 4.0 ×), at 1.10 replicas per key."
+        " If messages must be routed one by one, use w-choices: 1.01 × at 2.00 replicas per key."
     )
-    told = advice([*hot, one("fish", 0.0005, 150)], 10)
-    assert told.startswith("Take planned:")  # ours, and said so where a peer is better
-    assert told.endswith("w-choices: 1.01 × and 2.00. Better than w-choices in both: fish, by the rule of others.")
-    assert advice(hot, 1) == "One worker has it all: nothing to balance."
+    with_peer = advice([*hot, one("fish", 0.0005, 150)], 10)
+    assert with_peer.startswith("Use planned:")  # one of ours, even if a peer is better
+    assert with_peer.endswith(" fish, a published alternative, is better than w-choices on both counts.")
+    with_two = advice([*hot, one("fish", 0.0005, 150), one("salting", 0.0006, 150)], 10)
+    assert with_two.endswith(" fish and salting, published alternatives, are better than w-choices on both counts.")
+    assert advice(hot, 1) == "There is only one worker: nothing to balance."
 
 
 def test_an_empty_stream_is_compared_too():
@@ -101,7 +103,7 @@ def test_the_command(run, tmp_path):
     assert (code, err) == (0, "")
     assert "clicks.csv, 10 workers, 5 sources" in out
     assert all(scheme in out for scheme in ALL)
-    assert "Take " in out
+    assert "Use " in out
     assert max(map(len, out.splitlines())) <= max(80, len(f"the plot in {tmp_path}/plot.svg"))
     assert (tmp_path / "plot.svg").read_text().lstrip().startswith("<?xml")
 
@@ -112,7 +114,7 @@ def test_the_command_as_json(run):
     assert code == 0
     assert [scheme["scheme"] for scheme in said["schemes"]] == list(ALL)
     assert set(said["frontier"]) <= set(ALL)
-    assert said["advice"].startswith("Take ")
+    assert said["advice"].startswith("Use ")
     assert (said["skew"], said["workers"]) == (1.6, 8)
 
 

@@ -1,4 +1,4 @@
-"""Queues before workers: the closed form equals a loop over the messages, and what is summarised is what was."""
+"""Queues of workers: the closed form equals a loop over the messages, and so does the summary."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from keyspread.evaluation.queueing import finish_times, saturation, waiting
 
 
 def one_by_one(sent, workers, work):
-    """Take message after message: a worker begins one when it is there and the one before is finished."""
+    """Process the messages one by one: a worker starts one when it has arrived and the one before is finished."""
     free, finished = {}, []
     for when, worker in zip(sent, workers, strict=True):
         free[worker] = max(when, free.get(worker, 0.0)) + work
@@ -19,7 +19,7 @@ def one_by_one(sent, workers, work):
 
 
 def queue_lengths(sent, finished, workers):
-    """Count, whenever a message is sent, those of its worker that are sent and not finished."""
+    """Return, for each message, how many messages its worker has, sent and not finished, when it is sent."""
     everything = list(zip(sent, finished, workers, strict=True))
     return [
         sum(begun <= when < ended for begun, ended, other in everything if other == worker)
@@ -52,7 +52,7 @@ def test_waiting_is_what_can_be_counted(messages, work):
 def test_the_busiest_worker_saturates_first():
     assert saturation(np.array([10, 10, 10, 10]), work=0.001) == pytest.approx(4000)
     assert saturation(np.array([40, 0, 0, 0]), work=0.001) == pytest.approx(1000)
-    with pytest.raises(InputError, match="loads must have a message at least"):
+    with pytest.raises(InputError, match="loads must have at least one message"):
         saturation(np.array([0, 0]), work=0.001)
 
 

@@ -1,4 +1,4 @@
-"""A folder of results: what is in it is whole, ours, and of this version."""
+"""A folder of results: only complete files of this version of keyspread are read."""
 
 import os
 
@@ -33,7 +33,7 @@ def test_the_table_is_the_same_however_it_was_added(tmp_path):
     for run in RUNS:
         one.add(run.result())
     other.add(pa.concat_tables([run.result() for run in reversed(RUNS)]))
-    other.add(RUNS[0].result())  # again, on its own: a run counts once all the same
+    other.add(RUNS[0].result())  # a second time, in a file of its own: a run still counts once
     table = one.table(RUNS)
     assert table.num_rows == 5 * len(RUNS)
     assert other.table(RUNS).equals(table)
@@ -54,11 +54,11 @@ def test_a_table_of_another_version_is_refused(results, monkeypatch):
     monkeypatch.setattr(keyspread, "__version__", "0.0.7")
     results.add(RUNS[0].result())
     monkeypatch.undo()
-    with pytest.raises(InputError, match=r"comes from keyspread 0\.0\.7 \(table format 1\), this is .*another folder"):
+    with pytest.raises(InputError, match=r"comes from keyspread 0\.0\.7 \(table format 2\), this is .*another folder"):
         results.missing(RUNS)
 
 
-def test_somebody_elses_table_is_refused(results):
+def test_a_foreign_table_is_refused(results):
     pq.write_table(pa.table({"a": [1]}), os.path.join(results.folder, "mine.parquet"))
     with pytest.raises(InputError, match=r"mine\.parquet: is not a table of keyspread"):
         results.done()

@@ -1,4 +1,4 @@
-"""Runs: what decides a result decides a run's name, and its rows are the numbers of `simulate`."""
+"""Runs: whatever changes the result changes the id of a run, and its rows are the numbers of `simulate`."""
 
 import pickle
 
@@ -37,7 +37,7 @@ def test_a_grid_has_every_combination_once():
         {"stream": look_alike("ct")},
     ],
 )
-def test_whatever_changes_the_result_changes_the_name(other):
+def test_whatever_changes_the_result_changes_the_id(other):
     usual = {"stream": STREAM, "scheme": "d-choices", "workers": 10}
     assert Run.of(**usual).id == Run.of(**usual, sources=5, seed=0, windows=50).id
     assert Run.of(**{**usual, **other}).id != Run.of(**usual).id

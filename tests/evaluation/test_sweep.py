@@ -1,4 +1,4 @@
-"""Sweeps on Spark: the numbers of the in-process simulator, and the same table after a kill."""
+"""Sweeps on Spark: the numbers equal those of the in-process simulator, also after a sweep was killed."""
 
 import os
 import signal
@@ -56,7 +56,7 @@ def test_the_table_is_one_data_set_for_spark(spark, tmp_path):
     assert {row.scheme for row in rows.select("scheme").distinct().collect()} == {"d-choices", "partial-key"}
 
 
-def test_tasks_keep_streams_together_and_begin_with_the_dear_ones():
+def test_tasks_keep_streams_together_and_start_with_the_expensive_ones():
     small = grid([ZipfStream(1.0, 10, 100)], scheme="dc", workers=range(1, 40))
     large = grid([ZipfStream(1.0, 10, 10**6)], scheme="dc", workers=[5])
     tasks = _tasks([*small, *large])
@@ -78,7 +78,7 @@ sweep(session(), grid(streams, scheme=["pkg", "dc"], workers=[5, 50]), Results(s
 """
 
 
-def test_a_killed_sweep_goes_on_where_it_stopped(spark, tmp_path):
+def test_a_killed_sweep_resumes_where_it_stopped(spark, tmp_path):
     killed, whole = Results(tmp_path / "killed"), Results(tmp_path / "whole")
     process = subprocess.Popen(
         [sys.executable, "-c", _SWEEP, killed.folder], start_new_session=True, stderr=subprocess.DEVNULL

@@ -1,4 +1,4 @@
-"""Figures 3 to 6 and the tables: the known numbers come out, and every verdict can fail."""
+"""Figures 3 to 6 and the tables have the known numbers, and every verdict can fail."""
 
 import dataclasses
 import math
@@ -9,11 +9,11 @@ import pytest
 from keyspread.errors import InputError
 from keyspread.evaluation.run import SCHEMA
 from keyspread.experiments import tables
+from keyspread.experiments.figure_result import FigureResult
 from keyspread.experiments.figures.figure_03 import Figure03
 from keyspread.experiments.figures.figure_04 import Figure04
 from keyspread.experiments.figures.figure_05 import Figure05
 from keyspread.experiments.figures.figure_06 import Figure06
-from keyspread.experiments.outcome import Reproduced
 from keyspread.experiments.scale import SCALES
 from keyspread.experiments.tables import Table1, Table2, Table3
 from keyspread.experiments.verdict import Outcome
@@ -27,7 +27,7 @@ NO_RESULTS = SCHEMA.empty_table().to_pandas()
 @pytest.fixture(scope="module")
 def made():
     figures = (Figure03(), Figure04(), Figure05(), Figure06(), Table1(), Table2(), Table3())
-    return {figure.name: Reproduced.of(figure, QUICK, NO_RESULTS) for figure in figures}
+    return {figure.name: FigureResult.of(figure, QUICK, NO_RESULTS) for figure in figures}
 
 
 def outcomes(figure, table):
@@ -52,7 +52,7 @@ def test_the_head_of_the_exact_law(made):
         assert at(table, workers=workers, skew=skew, threshold="1/(5n)")["head"] == head
     assert at(table, workers=50, skew=1.0, threshold="2/n")["head"] == 2  # shares .102 and .051; θ = .04
     assert [verdict.outcome for verdict in made["3"].verdicts] == [Outcome.HOLDS] * 3
-    assert "51 keys at most, at z = 1.0" in made["3"].verdicts[1].measured
+    assert "at most 51 keys (z = 1.0)" in made["3"].verdicts[1].measured
 
 
 def test_a_head_that_is_too_large_fails(made):
@@ -88,7 +88,7 @@ def test_what_figure_4_says(made):
     assert (below.outcome, fewer.outcome, more.outcome) == (Outcome.HOLDS, Outcome.IN_PART, Outcome.HOLDS)
     assert "0.98 (d = 49, z = 2.0)" in below.measured
     assert "0.95 (d = 95, z = 2.0)" in below.measured
-    assert "at n = 5 from z = 1.4 on and at n = 10 from z = 1.6 on" in fewer.why
+    assert "with n = 5 from z = 1.4 and with n = 10 from z = 1.6" in fewer.why
 
 
 def test_choices_that_reach_n_fail(made):
@@ -168,7 +168,7 @@ def test_other_numbers_are_not_those_of_table_i(made):
     assert outcomes(Table1(), table.assign(p1_percent=50.0)) == [Outcome.FAILS]
     other = table.assign(keys=table["keys"].where(table["symbol"] != "CT", 99))
     (verdict,) = Table1().verdicts(other)
-    assert (verdict.outcome, verdict.why) == (Outcome.IN_PART, "Not so for CT.")
+    assert (verdict.outcome, verdict.why) == (Outcome.IN_PART, "The numbers of CT differ by more.")
 
 
 def test_a_long_stream_is_not_drawn(monkeypatch):
@@ -193,8 +193,8 @@ def test_the_streams_of_a_user_are_counted_and_compared_with_nothing(monkeypatch
 
 def test_the_names_of_the_schemes(made):
     table = made["table-2"].table
-    apart = table[table["hot_and_others"] == "told apart"]
-    assert apart["name"].tolist() == ["round-robin", "w-choices", "d-choices", "greedy", "planned"]
+    tracking = table[table["tracks_hot_keys"]]
+    assert tracking["name"].tolist() == ["round-robin", "w-choices", "d-choices", "greedy", "planned"]
     assert at(table, name="d-choices")["alias"] == "dc"
     assert made["table-2"].verdicts == []
 
@@ -211,7 +211,7 @@ def test_other_defaults_are_found_out(monkeypatch):
     monkeypatch.setattr(tables, "default_threshold", lambda workers: 1 / workers)
     (verdict,) = Table3().verdicts(Table3().table(QUICK, NO_RESULTS))
     assert verdict.outcome == Outcome.IN_PART
-    assert verdict.why == "Different: threshold, default, 1/(1n) for 1/(5n)."
+    assert verdict.why == "Different: threshold, default: 1/(1n) instead of 1/(5n)."
 
 
 def test_thresholds_that_a_sender_refuses_are_found_out(monkeypatch):
@@ -240,7 +240,7 @@ def test_every_figure_tells_what_it_is(made):
         figure = one.figure
         assert figure.name == name
         assert figure.label in {f"Figure {name}", "Table I", "Table II", "Table III"}
-        assert all(len(text) > 20 for text in (figure.paper, figure.made))
+        assert all(len(text) > 20 for text in (figure.paper, figure.method))
         assert one.runs == 0
         assert (one.picture is None) == name.startswith("table")
         assert all(verdict.measured and verdict.where for verdict in one.verdicts)

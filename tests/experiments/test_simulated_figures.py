@@ -1,12 +1,14 @@
-"""Figures that are simulated: at a tiny scale each has a table, a picture and verdicts, and the verdicts can fail."""
+"""Simulated figures at a tiny scale: each has a table, a picture and verdicts, and the verdicts can fail."""
+
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from keyspread import InputError
 from keyspread.evaluation.result_store import Results
+from keyspread.experiments.figure_result import FigureResult
 from keyspread.experiments.figures.points import ends, over_seeds
-from keyspread.experiments.outcome import Reproduced
 from keyspread.experiments.reproduce import FIGURES, find_figures, reproduce, runs_of
 from keyspread.experiments.scale import SCALES, Scale, find_scale
 from keyspread.experiments.verdict import Outcome
@@ -18,7 +20,7 @@ SIMULATED = ["1", "7", "8", "9", "10", "11", "12", "estimate"]
 
 @pytest.fixture(scope="module")
 def rows():
-    """All runs, simulated here: what Spark would do is tested beside Spark."""
+    """Simulate all runs in this process; the tests of the sweep cover Spark."""
     tables, streams = [], {}
     for run in runs_of([FIGURES[name] for name in SIMULATED], TINY):
         name = repr(run.stream)
@@ -30,7 +32,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def made(rows):
-    return {name: Reproduced.of(FIGURES[name], TINY, rows) for name in SIMULATED}
+    return {name: FigureResult.of(FIGURES[name], TINY, rows) for name in SIMULATED}
 
 
 @pytest.mark.parametrize("name", SIMULATED)
@@ -45,41 +47,78 @@ def test_each_has_a_table_a_picture_and_verdicts(made, name):
         assert (verdict.why == "") == (verdict.outcome is Outcome.HOLDS), verdict
 
 
-# What must come out otherwise for a claim to fail: (figure, rows that change, columns, new value, claim's beginning)
-DOCTORED = [
-    ("1", "scheme == 'w-choices'", ["I"], 0.02, "D-C and W-C stay below"),
-    ("1", "scheme == 'partial-key' and workers == 100", ["I"], 0.0001, "PKG fails from 20"),
-    ("1", "scheme == 'partial-key' and workers == 5", ["I"], 0.01, "PKG balances 5 and 10"),
-    ("7", "scheme == 'w-choices'", ["I"], 0.1, "W-C is ideal"),
-    ("7", "scheme == 'w-choices' and theta == '1/n'", ["I"], 0.1, "The threshold 1/n is enough"),
-    ("7", "scheme == 'round-robin'", ["I"], 0.0, "RR is worse still"),
-    ("8", "scheme == 'w-choices' and worker == 0", ["head"], 0.9, "W-C: all workers"),
-    ("8", "scheme == 'partial-key'", ["head", "tail"], 0.1, "PKG: the hottest key"),
-    ("9", "workers > 0", ["min_d"], 2, "D-C's d is very close to the least d with I(d) ≤"),
-    ("9", "workers > 0", ["d"], 1, "D-C's d is slightly above the least d with I(d) ≤"),
-    ("10", "scheme == 'w-choices'", ["mean_I"], 0.5, "W-C keeps the imbalance low"),
-    ("10", "scheme == 'w-choices'", ["mean_I"], 0.5, "W-C is the best"),
-    ("10", "scheme == 'd-choices'", ["mean_I"], 0.5, "D-C and RR stay far below"),
-    ("10", "keys == 10000", ["mean_I"], 0.5, "The number of keys"),
-    ("10", "scheme == 'round-robin'", ["replicas"], 1, "RR costs the same replicas"),
-    ("11", "scheme == 'd-choices'", ["I"], 0.05, "D-C is off by about"),
-    ("11", "scheme == 'w-choices'", ["I"], 0.5, "W-C balances better"),
-    ("11", "scheme == 'partial-key'", ["I"], 0.0, "PKG is worse than"),
-    ("11", "stream == 'WP'", ["I"], 0.9, "CT is the hardest"),
-    ("12", "stream == 'CT'", ["slot_I"], 0.0, "Drift is visible"),
-    ("estimate", "sources == 5", ["error"], 0.5, "A sender's own load"),
-    ("estimate", "scheme == 'w-choices'", ["uneven"], 0.5, "So balancing the own load"),
+WC, DC, RR, PKG = (f"scheme == '{name}'" for name in ("w-choices", "d-choices", "round-robin", "partial-key"))
+ALL = "index >= 0"
+LAST = "slot == 50 and scheme == 'partial-key'"
+
+# (figure, part of the claim, changes of the table with which the claim holds, further changes with which it does not);
+# a change is (rows, column, new value).
+CASES = [
+    ("1", "PKG balances 5 and 10", [], [(f"{PKG} and workers == 5", "I", 0.01)]),
+    ("1", "PKG fails with 20", [(PKG, "I", 0.03)], [(f"{PKG} and workers == 100", "I", 0.0001)]),
+    ("1", "PKG's imbalance gets close", [(PKG, "I", 0.09)], [(PKG, "I", 0.07)]),
+    ("1", "D-C and W-C stay below", [], [(WC, "I", 0.02)]),
+    ("7", "W-C is ideal", [(WC, "I", 0.0)], [(f"{WC} and theta == '1/(8n)'", "I", 0.1)]),
+    ("7", "A threshold of 1/n is enough", [(WC, "I", 0.0)], [(f"{WC} and theta == '1/n'", "I", 0.1)]),
+    ("7", "RR is worse than W-C", [(RR, "I", 0.1), (WC, "I", 0.0)], [(RR, "I", 0.0), (WC, "I", 0.1)]),
+    ("7", "RR gets worse with more", [], [(RR, "I", 0.0)]),
+    ("7", "A lower threshold reduces", [(ALL, "I", 0.0)], [("theta == '1/(8n)'", "I", 0.5)]),
+    ("8", "PKG: the hottest key", [], [(PKG, "head", 0.1), (PKG, "tail", 0.1)]),
+    ("8", "W-C: all workers", [], [(f"{WC} and worker == 0", "head", 0.9)]),
+    (
+        "8",
+        "RR: the head is split evenly",
+        [(RR, "head", 0.15), (RR, "tail", 0.05), (f"{RR} and worker == 0", "tail", 0.051)],
+        [(f"{RR} and worker == 0", "head", 0.5)],
+    ),
+    ("9", "very close to the smallest d with I(d) ≤", [], [(ALL, "min_d", 2)]),
+    ("9", "slightly above the smallest d with I(d) ≤", [(ALL, "min_d", 2)], [(ALL, "d", 1)]),
+    ("9", "very close to the smallest d with I(d) equal", [(ALL, "min_d_strict", 9), (ALL, "d", 9)], [(ALL, "d", 40)]),
+    ("9", "slightly above the smallest d with I(d) equal", [(ALL, "min_d_strict", 9), (ALL, "d", 9)], [(ALL, "d", 8)]),
+    ("10", "W-C keeps the imbalance low", [(WC, "mean_I", 0.0)], [(WC, "mean_I", 0.5)]),
+    ("10", "W-C performs best", [], [(WC, "mean_I", 0.5)]),
+    ("10", "D-C and RR stay far below", [], [(DC, "mean_I", 0.5)]),
+    ("10", "D-C and RR perform similarly", [(DC, "mean_I", 0.01), (RR, "mean_I", 0.01)], [(RR, "mean_I", 0.5)]),
+    ("10", "The number of keys", [(ALL, "mean_I", 0.01)], [("keys == 10000", "mean_I", 0.5)]),
+    ("10", "RR needs as many replicas", [(ALL, "replicas", 100)], [(RR, "replicas", 90)]),
+    ("11", "All schemes perform equally", [("workers == 5", "I", 0.0)], [(f"{PKG} and workers == 5", "I", 0.5)]),
+    ("11", "PKG is worse than", [(PKG, "I", 0.9)], [(PKG, "I", 0.0)]),
+    ("11", "W-C balances better", [], [(WC, "I", 0.5)]),
+    ("11", "The imbalance of D-C is at most", [(DC, "I", 1e-4)], [(DC, "I", 0.05)]),
+    ("11", "CT is the hardest", [("stream == 'CT'", "I", 0.9)], [("stream == 'WP'", "I", 0.95)]),
+    ("12", "The imbalance is stable", [(ALL, "I", 0.01)], [(LAST, "I", 0.5)]),
+    ("12", "Drift is visible", [("stream == 'CT'", "window_I", 0.9)], [("stream == 'CT'", "window_I", 0.0)]),
+    ("estimate", "The local load of a source", [(ALL, "error", 0.0)], [("sources == 5", "error", 0.5)]),
+    ("estimate", "Balancing the local load", [(WC, "uneven", 0.0)], [(WC, "uneven", 0.5)]),
 ]
 
 
-@pytest.mark.parametrize(("name", "which", "columns", "value", "claim"), DOCTORED)
-def test_a_verdict_can_fail(made, name, which, columns, value, claim):
-    table = made[name].table.copy()
-    table[columns] = table[columns].astype(float)
-    table.loc[table.eval(which), columns] = value
-    verdict = next(verdict for verdict in FIGURES[name].verdicts(table) if verdict.claim.startswith(claim))
+def verdict_on(name, claim, table):
+    (found,) = (verdict for verdict in FIGURES[name].verdicts(table) if claim in verdict.claim)
+    return found
+
+
+def changed(table, changes):
+    table = table.copy()
+    for rows, column, value in changes:
+        table[column] = table[column].astype(float)
+        table.loc[table.eval(rows), column] = value
+    return table
+
+
+@pytest.mark.parametrize(("name", "claim", "good", "bad"), CASES)
+def test_a_verdict_can_hold_and_can_fail(made, name, claim, good, bad):
+    table = changed(made[name].table, good)
+    assert verdict_on(name, claim, table).outcome is Outcome.HOLDS
+    verdict = verdict_on(name, claim, changed(table, bad))
     assert verdict.outcome is not Outcome.HOLDS
-    assert verdict.why or name in ("8", "10", "12")
+    assert verdict.why
+
+
+def test_every_claim_has_a_case(made):
+    claims = {verdict.claim for one in made.values() for verdict in one.verdicts}
+    assert len(claims) == len(CASES)
+    assert all(any(claim in full for _, claim, _, _ in CASES) for full in claims)
 
 
 def test_runs_are_shared_between_figures():
@@ -131,5 +170,6 @@ def test_ends_are_the_last_slots():
 
 
 def test_a_stream_seed_goes_with_the_seed():
-    runs = FIGURES["10"].runs(TINY)
+    runs = FIGURES["10"].runs(replace(TINY, seeds=(0, 1)))
+    assert {run.seed for run in runs} == {0, 1}
     assert all(isinstance(run.stream, ZipfStream) and run.stream.seed == run.seed for run in runs)

@@ -1,4 +1,4 @@
-"""The least loaded of any set of workers, found by levels, is the one that looking at every load finds."""
+"""The least loaded of any set of workers, found by levels, is the one that a look at every load finds."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread.kernels.balance import Balance, add, comes_first, least_loaded, new_balance, regroup, words_for
+from keyspread.kernels.balance import (
+    ABOVE,
+    BASE,
+    PATIENCE,
+    Balance,
+    add,
+    least_loaded,
+    new_balance,
+    precedes,
+    regroup,
+    words_for,
+)
 
 
 def with_few_levels(workers, levels=16):
-    """A window of 16 loads only, so that loads leave it all the time."""
+    """A window of only 16 loads, so that loads leave it all the time."""
     words = words_for(workers)
     balance = Balance(
         np.zeros(workers, np.int64),
@@ -22,8 +33,8 @@ def with_few_levels(workers, levels=16):
     return balance
 
 
-def row_of(members, workers):
-    rows = np.zeros((2, words_for(workers)), np.uint64)  # row 0 is noise
+def rows_with(members, workers):
+    rows = np.zeros((2, words_for(workers)), np.uint64)  # row 0 is not asked for
     rows[0] = np.uint64(2**64 - 1)
     for worker in members:
         rows[1, worker // 64] |= np.uint64(1 << (worker % 64))
@@ -31,9 +42,9 @@ def row_of(members, workers):
 
 
 def levels_show_the_loads(balance):
-    """Every bit of every level, and every bit of the digests where levels have them."""
+    """Check every bit of every level, and every bit of the digests if levels have them."""
     loads, levels, digests, scalars = balance
-    base, end = int(scalars[0]), int(scalars[0]) + len(levels)
+    base, end = int(scalars[BASE]), int(scalars[BASE]) + len(levels)
     assert base <= loads.min()
     expected, expected_digests = np.zeros_like(levels), np.zeros_like(digests)
     for worker, load in enumerate(loads.tolist()):
@@ -46,14 +57,14 @@ def levels_show_the_loads(balance):
         assert (digests == expected_digests).all()
 
 
-# 1 to 3 words: read one by one. 4 and more: by digest. 4160 and more: a digest of two words.
+# 1 to 3 words are read one by one, 4 and more by digest. From 4160 workers on, a digest has two words.
 SIZES = [1, 2, 3, 63, 64, 65, 192, 193, 300, 4160]
 
 
 @pytest.mark.parametrize("workers", SIZES)
 @pytest.mark.parametrize("pull", [0.0, 0.5, 0.98])
 def test_least_loaded_equals_looking_at_every_load(workers, pull):
-    """`pull`: how often a message goes to one of two drowned workers instead of to the least loaded of a set."""
+    """`pull`: how often a message goes to one of two overloaded workers instead of to the least loaded of a set."""
     random = np.random.default_rng(workers)
     balance = with_few_levels(workers)
     loads = [0] * workers
@@ -64,7 +75,7 @@ def test_least_loaded_equals_looking_at_every_load(workers, pull):
         start = int(random.integers(workers))
         least = min(loads[worker] for worker in members)
         at_least = int(random.integers(least + 1)) if message % 2 else least
-        rows = row_of(members, workers)
+        rows = rows_with(members, workers)
         found = least_loaded(balance, rows, 1, at_least, start)
         assert found == naive.least_loaded(loads, members, start)
         chosen = int(random.integers(2)) % workers if random.random() < pull else found
@@ -93,26 +104,26 @@ def test_the_window_follows_loads_that_grow_together_and_those_far_above_it_are_
         worker = message // 2 % 4 if message % 2 else 4
         add(balance, worker)
         loads[worker] += 1
-    assert balance.scalars[0] > 0  # it has moved
-    assert least_loaded(balance, row_of([4], 5), 1, 0, 0) == 4  # only by looking at its load
-    assert least_loaded(balance, row_of([3, 4], 5), 1, 0, 0) == naive.least_loaded(loads, [3, 4], 0)
+    assert balance.scalars[BASE] > 0  # it has moved
+    assert least_loaded(balance, rows_with([4], 5), 1, 0, 0) == 4  # above the window: by a look at its load
+    assert least_loaded(balance, rows_with([3, 4], 5), 1, 0, 0) == naive.least_loaded(loads, [3, 4], 0)
 
 
-def test_all_workers_above_the_window_is_no_problem():
+def test_the_least_loaded_is_found_if_all_workers_are_above_the_window():
     balance = with_few_levels(3)
     balance.loads[:] = [50, 40, 40]
     regroup(balance)
-    balance.scalars[2] = 10**6  # patience: the window will not move by itself
+    balance.scalars[PATIENCE] = 10**6  # the window will not move by itself
     for _ in range(100):
         add(balance, 0)
         add(balance, 1)
         add(balance, 2)
-    assert balance.scalars[0] == 40
-    assert least_loaded(balance, row_of(range(3), 3), 1, 40, 2) == 2
-    assert least_loaded(balance, row_of(range(3), 3), 1, 140, 0) == 1
+    assert balance.scalars[BASE] == 40
+    assert least_loaded(balance, rows_with(range(3), 3), 1, 40, 2) == 2
+    assert least_loaded(balance, rows_with(range(3), 3), 1, 140, 0) == 1
 
 
-def test_regrouping_after_loads_were_halved_shows_the_new_loads():
+def test_regroup_shows_the_new_loads_after_they_were_halved():
     random = np.random.default_rng(0)
     balance = new_balance(200)
     for worker in random.integers(200, size=2000).tolist():
@@ -124,6 +135,29 @@ def test_regrouping_after_loads_were_halved_shows_the_new_loads():
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 1000), st.data())
-def test_comes_first_goes_round(workers, data):
+def test_precedes_follows_the_order_from_start_on(workers, data):
     worker, other, start = (data.draw(st.integers(0, workers - 1)) for _ in range(3))
-    assert comes_first(worker, other, start) == ((worker - start) % workers < (other - start) % workers)
+    assert precedes(worker, other, start) == naive.precedes(worker, other, start, workers)
+
+
+def test_the_window_waits_longer_each_time_if_moving_it_does_not_help():
+    """Worker 0 is always above the window and worker 1 never moves: the window stays where it is."""
+    balance = with_few_levels(2)
+    patience = []
+    for _ in range(400):
+        add(balance, 0)
+        if balance.scalars[ABOVE] == 0 and balance.loads[0] >= 16:  # regrouped just now
+            patience.append(int(balance.scalars[PATIENCE]))
+    assert patience == sorted(patience)
+    assert patience[-1] == balance.loads.size * 16  # the most that it waits
+    assert balance.scalars[BASE] == 0
+
+
+def test_the_window_waits_little_after_it_has_moved_far():
+    balance = with_few_levels(160)
+    assert balance.scalars[PATIENCE] == 11  # a sixteenth of the workers, and one
+    regroup(balance)
+    assert balance.scalars[PATIENCE] == 2 * 11 + 11  # it did not move
+    balance.loads[:] = 8  # half of the window
+    regroup(balance)
+    assert (balance.scalars[BASE], balance.scalars[PATIENCE]) == (8, 11)

@@ -1,4 +1,4 @@
-"""Compiled code is kept where it can be written, and never taken for that of other sources."""
+"""Compiled code is stored in a folder that is writable, and never used after the sources have changed."""
 
 import ctypes
 import json
@@ -30,7 +30,7 @@ print(json.dumps({
     "file": keyspread.__file__,
     "writable": os.access(sys.path[1], os.W_OK) or os.access(os.environ["HOME"], os.W_OK),
     "folder": folder and str(folder),
-    "kept": sorted(p.name for p in folder.rglob("*.nbc")) if folder else [],
+    "stored": sorted(p.name for p in folder.rglob("*.nbc")) if folder else [],
     "hits": sum(kernel.stats.cache_hits.values()),
     "misses": sum(kernel.stats.cache_misses.values()),
     "routed": routed.tolist(),
@@ -39,7 +39,7 @@ print(json.dumps({
 
 
 def obey_permissions():
-    """Run between fork and exec: take from root what lets it write where permissions forbid it."""
+    """Run between fork and exec: drop the capabilities that let root write where permissions forbid it."""
     if os.getuid() == 0:
         prctl = ctypes.CDLL(None, use_errno=True).prctl
         for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
@@ -54,7 +54,7 @@ def set_writable(top, writable):
 
 
 class Machine:
-    """A package folder and a home that cannot be written to, and an empty temporary folder: an executor."""
+    """What an executor often has: a read-only package and home, and an empty temporary folder."""
 
     def __init__(self, folder):
         self.site, self.home, self.temporary = folder / "site", folder / "home", folder / "temporary"
@@ -118,25 +118,25 @@ def test_where_only_the_temporary_folder_is_writable_the_cache_goes_there_and_fo
     assert stat.S_IMODE(Path(first["folder"]).stat().st_mode) == 0o700
     assert first["routed"] == expected()
     assert first["misses"] == 1
-    assert first["kept"]
+    assert first["stored"]
     second = machine.run()
     assert (second["hits"], second["misses"]) == (1, 0)
-    assert second["kept"] == first["kept"]
+    assert second["stored"] == first["stored"]
     assert second["routed"] == expected()
 
-    def another_mixing(kernels):  # not the file of the kernel, but of a part of it
+    def change_the_mixing(kernels):  # not the file of the entry, but that of one of its parts
         source = kernels / "mixing.py"
         source.write_text(source.read_text().replace("0xBF58476D1CE4E5B9", "0xBF58476D1CE4E5BB"))
 
-    machine.install(another_mixing)
+    machine.install(change_the_mixing)
     third = machine.run()
     assert third["folder"] != first["folder"]
     assert third["misses"] == 1
     assert third["routed"] != expected()
 
 
-def test_from_a_zip_nothing_is_kept_and_everything_works(machine):
-    """How Spark carries Python files to executors."""
+def test_from_a_zip_everything_works_and_nothing_is_stored(machine):
+    """Spark may ship Python files to executors in a zip."""
     archive = machine.site / "keyspread.zip"
     with zipfile.ZipFile(archive, "w") as zipped:
         for source in PACKAGE.rglob("*.py"):
@@ -146,7 +146,7 @@ def test_from_a_zip_nothing_is_kept_and_everything_works(machine):
     assert report["routed"] == expected()
 
 
-def test_the_first_writable_place_is_taken(monkeypatch, tmp_path):
+def test_the_first_writable_folder_is_used(monkeypatch, tmp_path):
     asked = []
 
     def refuse(folder):
@@ -167,19 +167,19 @@ def test_the_first_writable_place_is_taken(monkeypatch, tmp_path):
         assert compilation.cache_folder() == place
 
 
-def test_without_any_place_kernels_are_compiled_all_the_same(monkeypatch):
+def test_without_a_writable_folder_kernels_are_still_compiled(monkeypatch):
     monkeypatch.setattr(compilation, "_FOLDER", None)
     assert compilation.entry(lambda x: x + 1)(41) == 42
 
 
-def test_the_users_setting_for_other_code_stays():
+def test_the_cache_setting_of_other_packages_does_not_change():
     before = compilation._config.CACHE_DIR
     compilation.entry(lambda x: x)
     assert before == compilation._config.CACHE_DIR
 
 
-def test_a_folder_of_somebody_else_is_not_ours(tmp_path):
-    """Compiled code is run: who can put it there can run code as us."""
+def test_a_folder_of_another_user_is_not_ours(tmp_path):
+    """Compiled code is executed: a user who can write it can run code as this user."""
     assert compilation._is_ours(tmp_path / "mine")
     if os.getuid() != 0:
         pytest.skip("only root can give a folder away")
@@ -188,7 +188,7 @@ def test_a_folder_of_somebody_else_is_not_ours(tmp_path):
     assert not compilation._is_ours(tmp_path / "theirs")
 
 
-def test_a_file_in_the_way_is_not_ours(tmp_path):
+def test_a_file_is_not_a_folder_of_ours(tmp_path):
     (tmp_path / "file").write_text("")
     assert not compilation._is_ours(tmp_path / "file")
     assert not compilation._is_ours(tmp_path / "file" / "folder")

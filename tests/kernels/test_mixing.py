@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread.kernels.mixing import candidate, mix
+from keyspread.kernels.mixing import candidate, mix, reduce
 
 words = st.integers(0, 2**64 - 1)
 
@@ -19,6 +19,12 @@ def test_mix_equals_the_plain_one(x):
 
 
 @settings(max_examples=200, deadline=None)
+@given(words, st.integers(1, 2**31 - 1))
+def test_reduce_equals_the_plain_one(x, workers):
+    assert reduce(np.uint64(x), workers) == naive.reduce(x, workers)
+
+
+@settings(max_examples=200, deadline=None)
 @given(words, st.integers(0, 2**63), st.integers(0, 10_000), st.integers(1, 2**31 - 1))
 def test_candidate_equals_the_plain_one(key, seed, number, workers):
     salt = np.uint64(naive.salt_of(seed))
@@ -26,7 +32,7 @@ def test_candidate_equals_the_plain_one(key, seed, number, workers):
 
 
 def test_candidates_never_change():
-    """A key's workers are part of every stored state: another mixing would be another project."""
+    """Stored states rely on the candidates of a key. With another mixing they could not be read."""
     assert naive.candidates(key=42, seed=0, choices=5, workers=100) == [27, 30, 47, 29, 66]
     assert naive.candidates(key=-1, seed=7, choices=3, workers=7) == [2, 4, 0]
 
@@ -35,5 +41,5 @@ def test_candidates_of_one_key_and_of_neighbouring_keys_are_spread_evenly():
     of_one_key = Counter(naive.candidates(key=12345, seed=0, choices=20_000, workers=20))
     of_neighbours = Counter(naive.candidate(key, 0, 1, 20) for key in range(20_000))
     for drawn in (of_one_key, of_neighbours):
-        # 1000 a worker; five standard deviations of a binomial count
+        # 1000 per worker, within five standard deviations of a binomial count
         assert all(abs(drawn[worker] - 1000) < 5 * 1000**0.5 for worker in range(20))

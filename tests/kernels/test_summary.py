@@ -1,4 +1,6 @@
-"""SpaceSaving on arrays, message by message: a hit adds, a miss takes a free counter or one of the least."""
+"""SpaceSaving on arrays, message by message: every offer leads to a state that the plain rule allows."""
+
+import math
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ import naive
 from keyspread.heavy_hitters import SpaceSaving
 from keyspread.kernels import summary as kernels
 
+weighted_messages = st.lists(st.tuples(st.integers(0, 40), st.sampled_from([0, 1, 2, 17, 90, 3000])), max_size=150)
+
 
 def counters_of(summary):
     size = summary.scalars[kernels.SIZE]
@@ -16,24 +20,17 @@ def counters_of(summary):
     return {key: (count, error) for key, count, error in rows}
 
 
-def check_one_offer(summary, key, amount):
-    """What one offer may do, whichever of several least counters it takes."""
-    before = counters_of(summary)
-    total = int(summary.scalars[kernels.TOTAL])
-    kernels.offer_counts(summary, np.array([key], np.uint64), np.array([amount], np.int64))
-    after = counters_of(summary)
-    assert summary.scalars[kernels.TOTAL] == total + amount
-    if key in before:
-        count, error = before[key]
-        assert after == before | {key: (count + amount, error)}
-    elif len(before) < summary.keys.size:
-        assert after == before | {key: (amount, 0)}
-    else:
-        (gone,) = before.keys() - after.keys()
-        least = min(count for count, _ in before.values())
-        assert before[gone][0] == least
-        del before[gone]
-        assert after == before | {key: (least + amount, least)}
+def check_offer(summary, key, amount, offer=kernels.offer_counts, messages=None):
+    """Offer once, and check the counters, the total, the number of messages and the width of a level."""
+    before, scalars = counters_of(summary), summary.scalars.tolist()
+    offer(summary, np.array([key], np.uint64), np.array([amount], np.int64))
+    level = 1 << int(summary.scalars[kernels.SHIFT])
+    assert counters_of(summary) in naive.after_offer(before, key, amount, summary.keys.size, level)
+    assert summary.scalars[kernels.TOTAL] == scalars[kernels.TOTAL] + amount
+    assert summary.scalars[kernels.MESSAGES] == scalars[kernels.MESSAGES] + (amount if messages is None else messages)
+    if summary.scalars[kernels.SHIFT] != scalars[kernels.SHIFT]:  # a level takes in the mean weight at most
+        assert summary.scalars[kernels.SHIFT] > scalars[kernels.SHIFT]
+        assert level * summary.scalars[kernels.MESSAGES] <= summary.scalars[kernels.TOTAL]
 
 
 @settings(max_examples=150, deadline=None)
@@ -41,10 +38,19 @@ def check_one_offer(summary, key, amount):
     st.integers(1, 20),
     st.lists(st.tuples(st.integers(0, 40), st.sampled_from([1, 1, 1, 2, 17, 500])), max_size=150),
 )
-def test_every_offer_takes_its_own_a_free_or_a_least_counter(capacity, offers):
+def test_every_offer_takes_the_keys_own_counter_a_free_one_or_a_least_one(capacity, offers):
     summary = kernels.new_summary(capacity)
     for key, amount in offers:
-        check_one_offer(summary, key, amount)
+        check_offer(summary, key, amount)
+    assert summary.scalars[kernels.SHIFT] == 0  # counts are no weights: the least counter is exactly the least
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 20), weighted_messages)
+def test_every_weighted_offer_takes_a_counter_of_the_lowest_level(capacity, messages):
+    summary = kernels.new_summary(capacity)
+    for key, weight in messages:
+        check_offer(summary, key, weight, kernels.offer_weighted, messages=1)
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 16, 17, 100])
@@ -61,27 +67,47 @@ def test_every_offer_takes_its_own_a_free_or_a_least_counter(capacity, offers):
         pytest.param(lambda random: (random.zipf(1.3, 2000) + np.arange(2000) // 50).tolist(), id="drifting"),
     ],
 )
-def test_streams_made_against_the_lazy_queue(capacity, stream):
+def test_streams_that_are_hard_for_the_lazy_queue(capacity, stream):
     summary = kernels.new_summary(capacity)
     for key in stream(np.random.default_rng(5)):
-        check_one_offer(summary, key % 2**64, 1)
+        check_offer(summary, key % 2**64, 1)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(0, 30), max_size=300), st.floats(0.001, 1), st.floats(0, 10), st.integers(1, 40))
-def test_observe_marks_the_messages_whose_count_is_high_enough_by_then(stream, threshold, margin, capacity):
-    summary, one_by_one = kernels.new_summary(capacity), SpaceSaving(capacity)
+@given(st.lists(st.integers(0, 40), max_size=200), st.integers(1, 20))
+def test_offering_many_equals_offering_one_by_one(stream, capacity):
+    at_once, one_by_one = kernels.new_summary(capacity), kernels.new_summary(capacity)
+    kernels.offer_many(at_once, np.array(stream, np.uint64))
+    for key in stream:
+        check_offer(one_by_one, key, 1)
+    for array, other in zip(at_once, one_by_one, strict=True):
+        assert array.tolist() == other.tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(weighted_messages, st.floats(0.001, 1), st.floats(0, 10), st.integers(1, 45), st.booleans())
+def test_observe_marks_the_messages_whose_count_is_high_enough_at_that_moment(
+    messages, threshold, margin, capacity, weighted
+):
+    stream = [key for key, _ in messages]
+    weights = [weight + 1 if weighted else 1 for _, weight in messages]
+    summary, keys = kernels.new_summary(capacity), np.array(stream, np.uint64)
     marks = np.empty(len(stream), np.int32)
-    keys = np.array(stream, np.uint64)
-    kernels.observe(summary, keys, marks, threshold, margin)
-    for key, mark in zip(stream, marks.tolist(), strict=True):
-        one_by_one.offer(key)
-        hot = one_by_one.bounds(key)[1] >= threshold * one_by_one.total + margin
-        assert (mark >= 0) == hot
-    exact = naive.ExactCounts()
+    if weighted:
+        kernels.observe_weighted(summary, keys, np.array(weights, np.int64), marks, threshold, margin)
+    else:
+        kernels.observe(summary, keys, marks, threshold, margin)
+    one_by_one, exact, hot, exactly_hot = SpaceSaving(capacity), naive.ExactCounts(), [], []
+    for key, weight in zip(stream, weights, strict=True):
+        one_by_one.offer_many(np.array([key]), np.array([weight]))
+        exact.offer(key, weight)
+        counter = kernels.look_up(one_by_one.arrays, np.uint64(key))
+        least = threshold * exact.total + margin * exact.unit
+        hot.append(int(counter) if one_by_one.arrays.counts[counter] >= least else -1)
+        exactly_hot.append(exact.bounds(key)[1] >= least)
+    assert marks.tolist() == hot
     if len(set(stream)) <= capacity:
-        for key in stream:
-            exact.offer(key)
+        assert (marks >= 0).tolist() == exactly_hot
         assert sorted(summary.counts[: len(set(stream))].tolist(), reverse=True) == exact.counts()
 
 
@@ -94,26 +120,65 @@ def test_a_mark_is_the_counter_of_the_key():
     assert summary.keys[0] == 9
 
 
-def test_keys_that_share_a_chain_of_the_table_are_told_apart():
-    """Ten keys with one home: the last is found, the middle one is taken out."""
+def test_keys_in_the_same_chain_of_the_table_are_distinguished():
+    """Ten keys have the same home: the last of the chain is found, one in the middle is removed."""
     summary = kernels.new_summary(10)
     at = kernels.home(summary, np.uint64(0))
     same_home = [key for key in range(2000) if kernels.home(summary, np.uint64(key)) == at][:14]
     assert len(same_home) == 14
     for key in same_home[:10] + same_home[3:7] + same_home + same_home[::-1]:
-        check_one_offer(summary, key, 1)
+        check_offer(summary, key, 1)
     for key, (count, _) in counters_of(summary).items():
         assert summary.counts[kernels.look_up(summary, np.uint64(key))] == count
     assert kernels.look_up(summary, np.uint64(5_000_000)) == -1
 
 
-def test_refill_replaces_everything_but_the_total():
-    summary = kernels.new_summary(3)
-    for key in [1, 2, 3, 4, 5]:
-        check_one_offer(summary, key, 1)
-    kernels.refill(summary, np.array([8, 9], np.uint64), np.array([7, 3]), np.array([1, 0]))
-    assert counters_of(summary) == {8: (7, 1), 9: (3, 0)}
-    assert summary.scalars[kernels.TOTAL] == 5
-    assert kernels.look_up(summary, np.uint64(4)) == -1
-    for key in [8, 10, 11, 12, 8, 9]:
-        check_one_offer(summary, key, 2)
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 12), weighted_messages, st.data())
+def test_refill_replaces_all_counters_and_nothing_else(capacity, messages, data):
+    summary = kernels.new_summary(capacity)
+    for key, weight in messages:
+        check_offer(summary, key, weight, kernels.offer_weighted, messages=1)
+    scalars = summary.scalars.tolist()
+    keys = data.draw(st.lists(st.integers(0, 60), unique=True, max_size=capacity))
+    counts = [data.draw(st.integers(0, 5000)) for _ in keys]
+    errors = [data.draw(st.integers(0, count)) for count in counts]
+    kernels.refill(summary, np.array(keys, np.uint64), np.array(counts, np.int64), np.array(errors, np.int64))
+    assert counters_of(summary) == dict(zip(keys, zip(counts, errors, strict=True), strict=True))
+    for unchanged in (kernels.TOTAL, kernels.MESSAGES, kernels.SHIFT):
+        assert summary.scalars[unchanged] == scalars[unchanged]
+    for key in {key for key, _ in messages} - set(keys):
+        assert kernels.look_up(summary, np.uint64(key)) == -1
+    for key, weight in messages:  # the queue starts again
+        check_offer(summary, key, weight, kernels.offer_weighted, messages=1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.integers(0, 20), min_size=1, max_size=150),
+    st.lists(st.tuples(st.integers(0, 30), st.sampled_from([1, 2, 60])), max_size=150),
+    st.integers(1, 40),
+    st.sampled_from([0, 1, 4]),
+    st.sampled_from([0, 2, 8]),
+)
+def test_unexpected_growth_equals_the_plain_sum(past, recent, capacity, deviations, messages):
+    summary = SpaceSaving(capacity)
+    summary.offer_many(np.array(past))
+    mark = summary.mark()
+    for key, weight in recent:
+        summary.offer_many(np.array([key]), np.array([weight]))
+    ratio = (summary.total - mark.total) / mark.total
+    found = kernels.unexpected_growth(summary.arrays, mark.counts, ratio, deviations, messages, summary.unit)
+    assert found == summary.unexpected_growth(mark, deviations, messages)
+    pairs = zip(*summary.since(mark), strict=True)
+    assert found == naive.unexpected_growth(pairs, ratio, deviations, messages, summary.unit)
+    if len({*past, *(key for key, _ in recent)}) <= capacity:  # no counter was taken: the growth is exact
+        exact = naive.ExactCounts()
+        for key in past:
+            exact.offer(key)
+        before = exact.mark()
+        for key, weight in recent:
+            exact.offer(key, weight)
+        pairs = zip(*exact.since(before), strict=True)
+        expected = naive.unexpected_growth(pairs, ratio, deviations, messages, summary.unit)
+        assert math.isclose(found, expected)

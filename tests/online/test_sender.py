@@ -1,4 +1,4 @@
-"""A sender does, message by message, exactly what the rules say; and it says truthfully what it did."""
+"""A sender routes every message exactly by the rules, and reports exactly what it did."""
 
 import numpy as np
 import pytest
@@ -9,20 +9,20 @@ import naive
 from keyspread import SCHEMES, Sender, SpaceSaving, hash_keys
 from keyspread.streams import zipf
 
-# 1 to 3 words of workers; 300: levels have digests; 600: a few choices are looked at one by one.
+# 1 to 3 words of bits; from 300 on, levels have digests; at 600, a few choices are compared one by one.
 WORKERS = [1, 2, 3, 7, 50, 100, 300, 600]
 
 
 def senders(scheme, workers, counts, **options):
-    """The sender and its oracle, told the same."""
+    """Return a sender and its oracle, with the same options."""
     if scheme == "greedy":
         options.setdefault("choices", 3)
-    told = {name: value for name, value in options.items() if name != "capacity"}
-    return Sender(scheme, workers, **options), naive.Sender(scheme, workers, counts, **told)
+    shared = {name: value for name, value in options.items() if name != "counters"}
+    return Sender(scheme, workers, **options), naive.Sender(scheme, workers, counts, **shared)
 
 
 def check_equal(sender, oracle, stream):
-    # Compared in parts, so that a failure shows where the two part ways.
+    # Compare in parts, so that a failure shows where the two begin to differ.
     for part in np.array_split(stream, max(1, stream.size // 500)):
         assert sender.route(part).tolist() == oracle.route(part)
         assert sender.loads.tolist() == oracle.loads
@@ -33,18 +33,18 @@ def check_equal(sender, oracle, stream):
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_equal_to_the_rules_with_exact_counts(scheme, workers):
-    """At most as many keys as counters (10 a worker), so the counts of the heavy hitters are exact."""
+    """There are at most as many keys as counters (10 per worker), so the counts of the heavy hitters are exact."""
     sender, oracle = senders(scheme, workers, naive.ExactCounts(), source=3, seed=workers)
-    many = 400 if scheme == "per-key" and workers >= 300 else 3000  # the oracle sizes every list anew, one by one
+    many = 400 if scheme == "per-key" and workers >= 300 else 3000  # the oracle computes every list, one by one
     check_equal(sender, oracle, zipf(1.2, 10 * workers, many, seed=workers))
 
 
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_equal_to_the_rules_with_more_keys_than_counters(scheme, workers):
-    """The oracle takes its counts from a SpaceSaving that is offered one message at a time."""
-    capacity = 6 * workers
-    sender, oracle = senders(scheme, workers, SpaceSaving(capacity), capacity=capacity, source=1, seed=2)
+    """The oracle reads its counts from a SpaceSaving that is offered one message at a time."""
+    counters = 6 * workers
+    sender, oracle = senders(scheme, workers, SpaceSaving(counters), counters=counters, source=1, seed=2)
     many = 1000 if scheme == "per-key" and workers >= 300 else 3000
     check_equal(sender, oracle, zipf(1.0, 50 * workers, many, seed=workers))
 
@@ -52,9 +52,9 @@ def test_equal_to_the_rules_with_more_keys_than_counters(scheme, workers):
 @pytest.mark.parametrize("workers", [1, 3, 50, 300])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_equal_to_the_rules_with_fading(scheme, workers):
-    capacity = 10 * workers
+    counters = 10 * workers
     half_life = 137 if workers < 50 else 700
-    sender, oracle = senders(scheme, workers, SpaceSaving(capacity), half_life=half_life, seed=5)
+    sender, oracle = senders(scheme, workers, SpaceSaving(counters), half_life=half_life, seed=5)
     many = 1500 if workers >= 300 else 3000
     hot_changes = zipf(1.4, 40 * workers, many, seed=workers) + np.arange(many) // 600
     check_equal(sender, oracle, hot_changes)
@@ -64,27 +64,27 @@ def test_equal_to_the_rules_with_fading(scheme, workers):
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("exact", [True, False])
 def test_equal_to_the_rules_with_fading_by_change(scheme, workers, exact):
-    """The hot keys change twice, and then an epoch (512 messages) ends with much that is new."""
-    capacity = 10 * workers
-    counts = naive.ExactCounts() if exact else SpaceSaving(capacity)
-    sender, oracle = senders(scheme, workers, counts, half_life="auto", seed=6, capacity=capacity)
-    keys = (capacity if exact else 40 * workers) - 4
+    """The hot keys change twice: each time, much of an epoch (512 messages) is new."""
+    counters = 10 * workers
+    counts = naive.ExactCounts() if exact else SpaceSaving(counters)
+    sender, oracle = senders(scheme, workers, counts, half_life="auto", seed=6, counters=counters)
+    keys = (counters if exact else 40 * workers) - 4
     hot_changes = zipf(1.5, max(1, keys), 7000, seed=workers) % max(1, keys) + np.arange(7000) // 2500
     check_equal(sender, oracle, hot_changes)
     if workers > 3 and sender.heavy_hitters is not None:
-        assert sender.heavy_hitters.total < 4000  # it did forget
+        assert sender.heavy_hitters.total < 4000  # old counts have lost weight
 
 
 @pytest.mark.parametrize("choices", [1, 2, 5, 40, 299, 300, 5000])
 def test_equal_to_the_rules_for_any_given_number_of_choices(choices):
-    sender, oracle = senders("greedy", 300, naive.ExactCounts(), choices=choices, threshold=0.01, capacity=1000)
+    sender, oracle = senders("greedy", 300, naive.ExactCounts(), choices=choices, threshold=0.01, counters=1000)
     check_equal(sender, oracle, zipf(1.5, 1000, 3000, seed=choices))
 
 
 @pytest.mark.parametrize("scheme", ["w-choices", "d-choices", "per-key"])
 @pytest.mark.parametrize("workers", [5, 100, 300])
 def test_equal_to_the_rules_for_streams_that_change_the_number_of_choices(scheme, workers):
-    """Even, then one key with half of all messages, then even again: d goes up and down, rows are forgotten."""
+    """Even, then one key with over half of the messages, then even again: d rises and falls, and rows are dropped."""
     random = np.random.default_rng(workers)
     even = random.integers(0, 3 * workers, size=4000)
     even[1200:2200][random.random(1000) < 0.6] = 7
@@ -107,17 +107,17 @@ def seen_choices(stream, workers):
 @pytest.mark.parametrize("workers", [2, 9, 100, 300])
 @pytest.mark.parametrize("half_life", [None, 900])
 def test_equal_to_the_rules_when_loads_leave_the_window_of_levels(scheme, workers, half_life, monkeypatch):
-    """Sixteen levels instead of thousands: what else takes a long stream happens in a short one."""
+    """With sixteen levels instead of thousands, a short stream leaves them, as otherwise only a long one does."""
     monkeypatch.setattr("keyspread.kernels.balance._TABLE_WORDS", 1)
-    options = {"seed": 4, "half_life": half_life, "choices": 8, "capacity": 10 * workers}
+    options = {"seed": 4, "half_life": half_life, "choices": 8, "counters": 10 * workers}
     sender, oracle = senders(scheme, workers, SpaceSaving(10 * workers), **options)
     check_equal(sender, oracle, zipf(1.6, 3000, 3000, seed=workers))
 
 
 def test_equal_to_the_rules_when_more_keys_have_been_hot_than_there_are_rows_for_them():
-    """A new hot key every 40 messages, 100 of them; there is room for 64."""
+    """There are 100 hot keys, a new one every 40 messages, and rows for 64."""
     stream = np.repeat(np.arange(100), 40) * 1_000_003
-    options = {"choices": 7, "threshold": 0.1, "capacity": 20, "half_life": 50}
+    options = {"choices": 7, "threshold": 0.1, "counters": 20, "half_life": 50}
     sender, oracle = senders("greedy", 50, SpaceSaving(20), **options)
     check_equal(sender, oracle, stream)
 
@@ -133,13 +133,13 @@ def test_equal_to_the_rules_when_more_keys_have_been_hot_than_there_are_rows_for
     st.floats(0, 0.1),
 )
 def test_equal_to_the_rules_for_any_stream(scheme, workers, stream, seed, source, half_life, tolerance):
-    capacity = 10 * workers
-    options = {"seed": seed, "source": source, "half_life": half_life, "tolerance": tolerance, "capacity": capacity}
-    sender, oracle = senders(scheme, workers, SpaceSaving(capacity), **options)
+    counters = 10 * workers
+    options = {"seed": seed, "source": source, "half_life": half_life, "tolerance": tolerance, "counters": counters}
+    sender, oracle = senders(scheme, workers, SpaceSaving(counters), **options)
     assert sender.route(np.array(stream, np.int64)).tolist() == oracle.route(stream)
 
 
-# Messages of different weight, workers of different capacity.
+# Messages of different weights, workers of different capacities.
 
 UNEVEN = [1, 2, 7, 50, 130]
 
@@ -181,7 +181,7 @@ def test_equal_to_the_rules_with_capacities_alone(scheme, workers):
     st.integers(0, 300),
 )
 def test_weights_of_one_and_equal_capacities_change_nothing(scheme, workers, stream, cut):
-    """The loop for uneven messages and the quick ones give the same workers, also in turns."""
+    """The loop for uneven messages and the fast loops pick the same workers, also one after the other."""
     keys = np.array(stream, np.int64)
     plain, _ = senders(scheme, workers, None)
     other, _ = senders(scheme, workers, None, capacities=[2.5] * workers)
@@ -191,10 +191,10 @@ def test_weights_of_one_and_equal_capacities_change_nothing(scheme, workers, str
 
 
 @pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme != "per-key"])
-def test_what_all_messages_weigh_is_no_matter(scheme):
-    """Only what one weighs against the other counts: bytes or kilobytes, the same workers.
+def test_only_relative_weights_matter(scheme):
+    """In bytes or in kilobytes, the workers are the same.
 
-    (For 64 messages per-key does not know yet what they weigh, and takes 1.)
+    (per-key is left out: it learns the mean weight after 64 messages, and assumes 1 until then.)
     """
     stream = zipf(1.3, 300, 4000, seed=1)
     light, heavy = senders(scheme, 30, None)[0], senders(scheme, 30, None)[0]
@@ -204,7 +204,7 @@ def test_what_all_messages_weigh_is_no_matter(scheme):
 
 @pytest.mark.parametrize("scheme", ["w-choices", "d-choices", "per-key"])
 def test_load_follows_capacity_and_weight(scheme):
-    """A key with few but heavy messages is hot, and a worker with four times the capacity gets four times the load."""
+    """A key with few but heavy messages is hot, and four times the capacity means four times the load."""
     random = np.random.default_rng(5)
     stream = random.integers(0, 2000, 100_000)
     weights = np.where(random.random(stream.size) < 0.02, 2500, 50)
@@ -217,7 +217,7 @@ def test_load_follows_capacity_and_weight(scheme):
     assert (sender.loads / fair).max() < 1.02
 
 
-def test_a_restored_sender_goes_on_with_weights_and_capacities():
+def test_a_restored_sender_resumes_with_weights_and_capacities():
     sender = Sender("per-key", 20, capacities=capacities_of(20, seed=3), half_life="auto")
     stream, weights = zipf(1.5, 1000, 20_000, seed=1), np.random.default_rng(1).integers(1, 5000, 20_000)
     sender.route(stream[:12_345], weights[:12_345])
@@ -227,12 +227,12 @@ def test_a_restored_sender_goes_on_with_weights_and_capacities():
     assert copy.settings == sender.settings
 
 
-# What a sender says of itself.
+# What a sender reports.
 
 
-def test_defaults_are_a_fifth_of_a_worker_and_twice_the_counters_that_it_takes():
+def test_defaults_are_a_fifth_of_an_even_share_and_twice_the_counters_needed():
     settings = Sender("d-choices", 100).settings
-    assert (settings.threshold, settings.capacity, settings.tolerance) == (1 / 500, 1000, 1e-4)
+    assert (settings.threshold, settings.counters, settings.tolerance) == (1 / 500, 1000, 1e-4)
     assert (settings.source, settings.seed, settings.fixed_choices, settings.half_life) == (0, 0, None, None)
 
 
@@ -241,7 +241,7 @@ def test_a_half_life_is_a_whole_number_of_messages_or_left_to_the_sender():
     assert Sender("w-choices", 10, half_life=1000.0).settings.half_life == 1000
 
 
-def test_a_sender_tells_what_it_is_and_how_far():
+def test_a_sender_reports_its_scheme_and_its_progress():
     sender = Sender("WC", 7, source=2, seed=9)
     sender.route(np.arange(5))
     assert (sender.scheme, sender.workers, sender.messages) == ("w-choices", 7, 5)
@@ -285,7 +285,7 @@ def test_the_number_of_choices_of_a_scheme_that_does_not_compute_it(scheme, choi
 
 
 def test_d_choices_finds_what_the_formula_says_of_the_stream():
-    """Its own counts are a sample of the stream, so the two may differ a little."""
+    """The counts of the sender are a sample of the law, so the two may differ a little."""
     sender = Sender("d-choices", 100)
     assert sender.choices == 2
     sender.route(zipf(1.4, 10_000, 500_000))
@@ -293,10 +293,10 @@ def test_d_choices_finds_what_the_formula_says_of_the_stream():
 
 
 def test_cold_keys_are_not_scattered_by_the_first_messages():
-    """In the first messages every key is 'frequent'; still, a key that is cold in the end has its two workers only."""
+    """Among the first messages every key is frequent; still, a key that is cold in the end has at most two workers."""
     random = np.random.default_rng(0)
     for scheme in ("round-robin", "w-choices", "d-choices"):
-        stream = random.integers(1, 400, size=20_000)  # each key a quarter of a percent, the threshold is 2 %
+        stream = random.integers(1, 400, size=20_000)  # each key has a quarter of a percent; the threshold is 2 %
         stream[random.random(stream.size) < 0.4] = 0
         routed = Sender(scheme, 10).route(stream)
         sets = naive.workers_of_keys(stream.tolist(), routed.tolist())
@@ -305,7 +305,7 @@ def test_cold_keys_are_not_scattered_by_the_first_messages():
 
 
 def test_fading_follows_a_stream_whose_hot_keys_change():
-    """Each thousand messages has its own hot key, with 30 % of them, but far below the threshold of 1 % in the end."""
+    """Every thousand messages has its own hot key, with 30 % of them, but far below the threshold of 1 % overall."""
     random = np.random.default_rng(0)
     stream = random.integers(1000, 3000, size=200_000)
     stream[random.random(stream.size) < 0.3] = 0

@@ -1,11 +1,13 @@
-"""Snapshots: what was written is read; everything else is refused in one line."""
+"""Snapshots: what was written can be read; everything else is refused in one line."""
 
+import dataclasses
 import pickle
 
 import numpy as np
 import pytest
 
 from keyspread import InputError, KeyspreadError, Sender, SnapshotError
+from keyspread.online.snapshot import FRAME
 from keyspread.streams import zipf
 
 
@@ -44,14 +46,15 @@ def test_a_snapshot_with_more_behind_it_is_seen(snapshot):
 
 def test_the_message_for_damage_says_what_to_do(snapshot):
     assert refused(snapshot[:-7]) == (
-        f"the snapshot ({len(snapshot) - 7} bytes) is damaged or cut short: take an earlier one or start anew"
+        f"a snapshot of a keyspread Sender of {len(snapshot) - 7} bytes is damaged or cut short: "
+        "use an earlier one, or start without one"
     )
 
 
 def test_foreign_bytes_are_named():
     assert refused(b"PK\x03\x04 something else") == (
         "not a snapshot of a keyspread Sender: it starts with b'PK\\x03\\x04', not b'KSND'; "
-        "pass what Sender.snapshot() gave"
+        "pass what Sender.snapshot() returned"
     )
 
 
@@ -64,7 +67,9 @@ def test_foreign_bytes_of_any_kind_are_refused(foreign):
     ("other", "name"), [("text", "str"), (None, "NoneType"), (5, "int"), ([1, 2], "list"), (Sender("key", 2), "Sender")]
 )
 def test_another_type_is_named(other, name):
-    assert refused(other) == f"a snapshot is bytes, got {name}"
+    assert refused(other) == (
+        f"a snapshot of a keyspread Sender is bytes, got {name}; pass what Sender.snapshot() returned"
+    )
 
 
 def test_bytes_of_any_kind_are_read(snapshot):
@@ -72,12 +77,11 @@ def test_bytes_of_any_kind_are_read(snapshot):
         assert Sender.restore(same).snapshot() == snapshot
 
 
-def test_another_format_says_which(snapshot, monkeypatch):
-    monkeypatch.setattr("keyspread.online.snapshot._VERSION", 99)
-    newer = Sender("key", 2).snapshot()
-    monkeypatch.undo()
+def test_another_format_says_which(snapshot):
+    newer = dataclasses.replace(FRAME, version=99).seal(FRAME.open(snapshot))
     assert refused(newer) == (
-        "the snapshot has format 99, this keyspread reads 2: restore it with the keyspread that wrote it"
+        f"a snapshot of a keyspread Sender has format 99, this keyspread reads {FRAME.version}: "
+        "use the version of keyspread that wrote it"
     )
 
 
@@ -92,7 +96,7 @@ def test_a_snapshot_is_the_same_bytes_for_the_same_state(snapshot):
 
 
 def test_everything_that_can_be_asked_is_restored():
-    sender = Sender("greedy", 7, source=4, seed=2**63, threshold=0.05, tolerance=0.5, capacity=77, choices=3)
+    sender = Sender("greedy", 7, source=4, seed=2**63, threshold=0.05, tolerance=0.5, counters=77, choices=3)
     sender.route(zipf(1.5, 500, 5000))
     copy = Sender.restore(sender.snapshot())
     for name in ("scheme", "workers", "settings", "messages", "choices"):

@@ -1,72 +1,91 @@
-"""Looking ahead: every part of a batch is dealt evenly, alike on every attempt, and close to what was before."""
+"""Look-ahead: every part of a batch is balanced, and routed the same on every attempt."""
+
+from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keyspread import InputError, SnapshotError, simulate
-from keyspread.planned.look_ahead import Memory, common_plan, deal
+import naive
+from keyspread import InputError, simulate
+from keyspread.planned import look_ahead
 from keyspread.streams import DriftingZipfStream, read_stream, zipf
 
 
-def batch_of(parts, common):
-    """Deal the parts of a batch: the load of all workers together, and the memories."""
-    dealt = [deal(part, common, source=source) for source, part in enumerate(parts)]
-    loads = sum(np.bincount(workers, minlength=common.workers) for workers, _ in dealt)
-    return loads, [memory for _, memory in dealt]
+def loads_of(parts, workers):
+    """Return the loads of all senders together, each of which routes one part."""
+    routed = [look_ahead.route(part, workers, source=source) for source, part in enumerate(parts)]
+    return sum(np.bincount(chosen, minlength=workers) for chosen in routed)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-5, 30), max_size=200), st.integers(1, 12), st.integers(0, 9))
-def test_every_message_has_a_worker_and_no_worker_more_than_its_part(keys, workers, source):
-    routed, memory = deal(np.array(keys, np.int64), common_plan([], workers), source=source)
+def test_no_worker_gets_more_than_its_share_rounded_up(keys, workers, source):
+    """A bucket of tail keys cannot be split, so the largest one may be on top of that."""
+    routed = look_ahead.route(np.array(keys, np.int64), workers, source=source)
     assert routed.size == len(keys)
-    assert memory.counts.total == len(keys)
-    if keys:
-        assert 0 <= routed.min() <= routed.max() < workers
-    # A key below the threshold cannot be cut, and is then smaller than a fifth of an even share.
+    assert all(0 <= worker < workers for worker in routed.tolist())
+    hot = naive.hot_keys(keys, 1 / (5 * workers))
+    buckets = Counter(naive.bucket_of(key, 64 * workers) for key in keys if key not in hot)
     loads = np.bincount(routed, minlength=workers)
-    largest_bucket = int(memory.counts.buckets.max(initial=0))
-    assert loads.max() <= max(-(-len(keys) // workers), largest_bucket)
+    assert loads.max() <= max(-(-len(keys) // workers), *buckets.values(), 0)
 
 
-def test_a_batch_is_even_however_many_senders_share_it():
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(-50, 50), max_size=60, unique=True), st.integers(1, 9), st.integers(0, 50))
+def test_a_key_that_fits_has_the_worker_of_its_bucket_at_every_sender(keys, workers, source):
+    """With few messages per bucket and one hot key that leaves room, bucket b belongs to worker b mod n."""
+    tail = np.array(keys, np.int64)
+    part = np.concatenate([tail, np.full(200 * workers, 1000)])
+    routed = look_ahead.route(part, workers, source=source, threshold=0.5)
+    assert routed[: tail.size].tolist() == [naive.bucket_of(key, 64 * workers) % workers for key in keys]
+
+
+@pytest.mark.parametrize("sources", [1, 3, 8])
+def test_a_batch_is_balanced_however_many_senders_share_it(sources):
     stream = zipf(1.4, 5000, 40_000)
-    for sources in (1, 3, 8):
-        loads, _ = batch_of([stream[source::sources] for source in range(sources)], common_plan([], 20))
-        assert loads.sum() == 40_000
-        assert loads.max() <= 40_000 / 20 + sources
+    loads = loads_of([stream[source::sources] for source in range(sources)], 20)
+    assert loads.sum() == 40_000
+    assert loads.max() <= 40_000 / 20 + sources
 
 
-def test_the_surplus_of_several_senders_does_not_meet_on_the_same_workers():
-    parts = [np.arange(21) + 1000 * source for source in range(10)]  # 21 keys on 20 workers: one has two
-    loads, _ = batch_of(parts, common_plan([], 20))
-    assert loads.max() <= 13  # ten senders, 10.5 on average; with one rule for all one worker would get 20
+@pytest.mark.parametrize("workers", [20, 50, 7919])
+def test_senders_start_at_different_workers(workers):
+    """A sender with 1.5 messages per worker fills three quarters of them with 2 and leaves the rest empty.
+
+    Ten senders that start at the same worker would leave a quarter of the workers without a message.
+    """
+    loads = loads_of([np.full(3 * workers // 2, source) for source in range(10)], workers)
+    assert loads.sum() == 10 * (3 * workers // 2)
+    assert 12 <= loads.min() <= loads.max() <= 18
 
 
-def test_the_same_rows_and_the_same_past_give_the_same_workers():
+def test_the_same_rows_give_the_same_workers_whatever_was_routed_before():
+    """A sender keeps nothing: a retried batch, or one after a restart, is routed the same."""
     stream = zipf(1.2, 1000, 9000)
-    _, memories = batch_of([stream[:2000], stream[2000:4000]], common_plan([], 10))
-    again = [Memory.from_bytes(memory.to_bytes()) for memory in memories]
-    one, other = common_plan(memories, 10), common_plan(again, 10)
-    assert one == other
-    assert deal(stream[4000:], one, source=1)[0].tolist() == deal(stream[4000:], other, source=1)[0].tolist()
+    once = look_ahead.route(stream[4000:], 10, source=1)
+    look_ahead.route(stream[:4000], 10, source=1)
+    assert look_ahead.route(stream[4000:], 10, source=1).tolist() == once.tolist()
+    assert look_ahead.route(stream[4000:], 10, source=2).tolist() != once.tolist()
+    windows = simulate(stream, "look-ahead", 10, sources=1, windows=3, assignment=True).assignment
+    expected = [look_ahead.route(stream[begin : begin + 3000], 10) for begin in range(0, 9000, 3000)]
+    assert windows.tolist() == np.concatenate(expected).tolist()
 
 
 def test_keys_stay_where_they_were():
-    """Over ten batches of one law: hardly more replicas than keys, far fewer than by shuffling."""
+    """Over ten batches of one distribution: hardly more replicas than keys, far fewer than by shuffling."""
     stream = zipf(1.2, 2000, 100_000)
     looking = simulate(stream, "look-ahead", 20, windows=10)
     shuffled = simulate(stream, "shuffle", 20, windows=10)
     assert looking.windowed_imbalance <= 5 / 10_000
     assert looking.replicas < 0.5 * shuffled.replicas
     planned = simulate(stream, "planned", 20, windows=10)
-    assert planned.replicas <= looking.replicas  # who sees the whole batch needs fewer still
+    assert planned.replicas <= looking.replicas  # a plan of the whole batch needs fewer still
 
 
 @pytest.mark.parametrize("rows", [1000, 10_000])
-def test_a_drifting_stream_is_even_in_every_batch(rows):
+def test_a_drifting_stream_is_balanced_in_every_batch(rows):
     stream = DriftingZipfStream(1.2, 10_000, 60_000, every=5000).hashes()
     looking = simulate(stream, "look-ahead", 50, windows=60_000 // rows)
     two = simulate(stream, "partial-key", 50, windows=60_000 // rows)
@@ -74,46 +93,23 @@ def test_a_drifting_stream_is_even_in_every_batch(rows):
     assert looking.windowed_imbalance <= 0.1 * two.windowed_imbalance
 
 
-def test_a_real_stream_is_even_in_every_batch(shared_data):
+def test_a_real_stream_is_balanced_in_every_batch(shared_data):
     stream = read_stream(shared_data / "cashtags.tsv.gz").hashes[:250_000]
     looking = simulate(stream, "look-ahead", 50, windows=25)
     assert looking.window_imbalance.max() <= 5 / 10_000
     assert looking.windowed_imbalance <= 0.1 * simulate(stream, "partial-key", 50, windows=25).windowed_imbalance
 
 
-def test_more_or_fewer_sources_than_before():
-    stream = zipf(1.4, 500, 12_000)
-    _, memories = batch_of([stream[:2000], stream[2000:4000], stream[4000:6000]], common_plan([], 10))
-    hot = common_plan(memories, 10).head[0].hash
-    for sources in (1, 2, 7):
-        common = common_plan(memories, 10)
-        loads, later = batch_of([stream[6000 + source :: sources] for source in range(sources)], common)
-        assert loads.max() <= 6000 / 10 + sources
-        assert common_plan(later, 10).head[0].hash == hot
+def test_choices_are_the_most_workers_of_a_hot_key_per_source():
+    """Source 0 has nothing but key 7, split over all 4 workers; every key of source 1 stays whole."""
+    stream = np.empty(80, np.int64)
+    stream[0::2], stream[1::2] = 7, np.repeat(np.arange(100, 104), 10)
+    assert simulate(stream, "look-ahead", 4, sources=2, windows=1).choices == (4, 1)
 
 
-def test_more_or_fewer_workers_than_before():
-    stream = zipf(1.4, 500, 12_000)
-    _, memories = batch_of([stream[:6000]], common_plan([], 10))
-    for workers in (4, 25):
-        loads, _ = batch_of([stream[6000:]], common_plan(memories, workers))
-        assert loads.size <= workers
-        assert loads.max() <= 6000 / workers + 1
-
-
-def test_nothing_is_dealt_to_nobody():
-    routed, memory = deal(np.empty(0, np.int64), common_plan([], 3))
-    assert routed.size == memory.counts.total == 0
-    assert common_plan([memory], 3).workers == 3
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda data: data[:-1], lambda data: b"X" + data[1:], lambda data: b"", lambda data: data[:9]]
-)
-def test_a_damaged_memory_is_noticed(damage):
-    _, memory = deal(np.arange(50), common_plan([], 4))
-    with pytest.raises(SnapshotError, match="not a memory of a sender, or damaged"):
-        Memory.from_bytes(damage(memory.to_bytes()))
+def test_a_batch_without_messages():
+    assert look_ahead.route(np.empty(0, np.int64), 3).tolist() == []
+    assert look_ahead.plan_part(np.empty(0, np.int64), 3).workers == 3
 
 
 def test_options():
@@ -122,3 +118,7 @@ def test_options():
         simulate(np.arange(100), "look-ahead", 4, bucket=9)
     with pytest.raises(InputError, match="threshold is a share"):
         simulate(np.arange(100), "look-ahead", 4, threshold=7)
+    with pytest.raises(InputError, match="source must be at least 0, got -1"):
+        look_ahead.route(np.arange(10), 4, source=-1)
+    with pytest.raises(InputError, match="capacities must be one number"):
+        look_ahead.route(np.arange(10), 4, capacities=[1, 2])

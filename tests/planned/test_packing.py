@@ -1,4 +1,4 @@
-"""Placing by weight and capacity, and how much of it may move from plan to plan."""
+"""Packing by weight and capacity, and how much may move from plan to plan."""
 
 from collections import Counter
 
@@ -26,15 +26,15 @@ def burden(loads, capacities):
     st.sampled_from([None, 0.02, 0.1, 0.3, 1.0]),
 )
 def test_weights_and_capacities_of_any_batch(batch, capacities, threshold):
-    """Loads are what the weights add up to; no worker is over its share but for one message, or by its tail alone."""
+    """Loads are sums of weights; a worker exceeds its share by at most one message, or by its tail alone."""
     keys, weights = array([key for key, _ in batch]), array([weight for _, weight in batch])
     workers, total = len(capacities), int(weights.sum())
-    made = plan(keys, workers, threshold=threshold, weights=weights, capacities=capacities)
-    routed = made.route(keys)
+    planned = plan(keys, workers, threshold=threshold, weights=weights, capacities=capacities)
+    routed = planned.route(keys)
     got = np.bincount(routed, weights=weights, minlength=workers)
     heaviest = weights.max(initial=0)
     fair = total * np.asarray(capacities) / np.sum(capacities)
-    hot = {key.hash for key in made.head}
+    hot = {key.hash for key in planned.head}
     tail = np.zeros(workers)
     for key, weight, worker in zip(keys.tolist(), weights.tolist(), routed.tolist(), strict=True):
         tail[worker] += 0 if key in hot else weight
@@ -43,27 +43,27 @@ def test_weights_and_capacities_of_any_batch(batch, capacities, threshold):
         by_key[key] += weight
     share = 1 / (5 * workers) if threshold is None else threshold
     assert hot == {key for key, weight in by_key.items() if weight and weight >= share * total * (1 - 1e-12)}
-    assert made.loads.sum() == total
-    for key in made.head:
+    assert planned.loads.sum() == total
+    for key in planned.head:
         assert key.messages == by_key[key.hash]
-    # A cut falls between two messages: each piece is off by half of one at either end.
-    assert (np.abs(got - made.loads) <= heaviest * (len(made.head) + 1)).all()
-    assert (made.loads <= np.maximum(np.ceil(fair + 1e-6), tail)).all()
-    assert Plan.from_json(made.to_json()) == made
+    # A cut is between two messages: each piece is off by half a message at either end.
+    assert (np.abs(got - planned.loads) <= heaviest * (len(planned.head) + 1)).all()
+    assert (planned.loads <= np.maximum(np.ceil(fair + 1e-6), tail)).all()
+    assert Plan.from_json(planned.to_json()) == planned
 
 
 def test_a_worker_with_more_capacity_gets_more():
     stream, weights = zipf(1.4, 5000, 50_000, seed=1), np.random.default_rng(1).integers(1, 1000, 50_000)
     capacities = [1.0] * 15 + [5.0] * 5
-    made = plan(stream, 20, weights=weights, capacities=capacities)
-    got = np.bincount(made.route(stream), weights=weights, minlength=20)
+    planned = plan(stream, 20, weights=weights, capacities=capacities)
+    got = np.bincount(planned.route(stream), weights=weights, minlength=20)
     even = burden(got, capacities)
     assert even.max() / even.mean() < 1.005
-    assert made.imbalance < 1e-6
+    assert planned.imbalance < 1e-6
 
 
 def drifting(windows=6, size=20_000):
-    """Zipf windows in which a third of the keys is new each time."""
+    """Return Zipf windows; in each, a third of the keys is new."""
     return [zipf(1.1, 3000, size, seed=number) + 1000 * number for number in range(windows)]
 
 
@@ -87,7 +87,7 @@ def test_a_bound_that_does_not_bind_changes_nothing():
 
 
 def test_what_must_move_moves_whatever_the_bound():
-    """Workers that are gone cannot keep anything."""
+    """Workers that no longer exist cannot keep anything."""
     batch = zipf(1.0, 3000, 20_000, seed=1)
     fewer = plan(batch, 15, previous=plan(batch, 20), most_moved=0.0)
     assert np.bincount(fewer.route(batch), minlength=15).sum() == 20_000
@@ -95,27 +95,27 @@ def test_what_must_move_moves_whatever_the_bound():
 
 
 def test_tolerance_keeps_buckets_at_home():
-    """Of a stream that does not drift a plan with tolerance moves little, and stays within it."""
+    """If the stream does not drift, a plan with tolerance moves little and stays within the tolerance."""
     batches = [zipf(1.0, 3000, 20_000, seed=number) for number in range(2, 6)]
     previous = {0.0: plan(batches[0], 20), 0.005: plan(batches[0], 20)}
     moved = dict.fromkeys(previous, 0.0)
     for batch in batches[1:]:
         for tolerance, before in previous.items():
-            made = previous[tolerance] = plan(batch, 20, previous=before, tolerance=tolerance)
-            moved[tolerance] += made.moved
-            assert made.imbalance <= max(tolerance, plan(batch, 20).imbalance) + 1e-4
+            planned = previous[tolerance] = plan(batch, 20, previous=before, tolerance=tolerance)
+            moved[tolerance] += planned.moved
+            assert planned.imbalance <= max(tolerance, plan(batch, 20).imbalance) + 1e-4
     assert moved[0.005] < 0.5 * moved[0.0]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weights": [1.5]}, "weights must be a one-dimensional array of whole numbers, got float64; give bytes, or"),
-        ({"weights": [1, 2]}, "there must be one weight a message, got 2 for 1"),
+        ({"weights": [1.5]}, "weights must be a one-dimensional array of whole numbers, got float64; pass bytes, or"),
+        ({"weights": [1, 2]}, "there must be one weight per message, got 2 for 1"),
         ({"weights": [-1]}, "a weight must be between 0 and 4294967296, got -1"),
-        ({"capacities": [1, 2]}, "capacities must be one number a worker, got 2 for 3 workers"),
+        ({"capacities": [1, 2]}, "capacities must be one number per worker, got 2 for 3 workers"),
         ({"capacities": [1, 0, 2]}, "a capacity must be above 0, got 0"),
-        ({"capacities": "abc"}, "capacities must be one number a worker, got 'abc'"),
+        ({"capacities": "abc"}, "capacities must be one number per worker, got 'abc'"),
         ({"most_moved": -1}, "most_moved must not be negative, got -1"),
         ({"tolerance": "x"}, "tolerance must be a number, got 'x'"),
     ],

@@ -1,4 +1,4 @@
-"""Plans: balanced for the batch they were made from, sticky, and the same on every attempt."""
+"""Plans: balanced for their batch, close to the previous plan, and the same on every attempt."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import naive
 from keyspread import HotKey, InputError, Plan, plan
 from keyspread.planned.packing import Aim, Counts, place
-from keyspread.planned.planner import sharpened
+from keyspread.planned.planner import cut_by_cells
 from keyspread.streams import zipf
 
 batches = st.lists(st.one_of(st.integers(0, 3), st.integers(-100, 100)), max_size=150)
@@ -25,45 +25,45 @@ def array(keys):
     return np.array(keys, np.int64)
 
 
-def tail_loads(made, batch):
-    """What the buckets bring to each worker."""
-    hot = {key.hash for key in made.head}
-    loads = [0] * made.workers
+def tail_loads(planned, batch):
+    """Return the load that the buckets bring to each worker."""
+    hot = {key.hash for key in planned.head}
+    loads = [0] * planned.workers
     for key in batch:
         if key not in hot:
-            loads[made.buckets[naive.bucket_of(key, made.buckets.size)]] += 1
+            loads[planned.buckets[naive.bucket_of(key, planned.buckets.size)]] += 1
     return loads
 
 
-def check_plan(made, batch, workers, threshold=None):
-    """All that a plan promises for the batch it was made from, counted by hand."""
-    routed = made.route(array(batch))
+def check_plan(planned, batch, workers, threshold=None):
+    """Check everything that a plan promises for its batch, counted by hand."""
+    routed = planned.route(array(batch))
     counts = Counter(batch)
     share = 1 / (5 * workers) if threshold is None else threshold
     hot = naive.hot_keys(batch, share)
     fair = math.ceil(len(batch) / workers)
-    tail = tail_loads(made, batch)
+    tail = tail_loads(planned, batch)
 
-    assert made.workers == workers
+    assert planned.workers == workers
     assert routed.dtype == np.int32
-    assert routed.tolist() == naive.route_by_plan(made, batch)
+    assert routed.tolist() == naive.route_by_plan(planned, batch)
     # The plan's loads are exact, and balanced unless the tail alone overfills a worker.
     got = Counter(routed.tolist())
-    assert made.loads.tolist() == [got[worker] for worker in range(workers)]
-    assert made.loads.sum() == len(batch)
-    assert max(made.loads) <= max(fair, *tail)
-    assert made.imbalance == pytest.approx(naive.imbalance(routed.tolist(), workers), abs=1e-12)
+    assert planned.loads.tolist() == [got[worker] for worker in range(workers)]
+    assert planned.loads.sum() == len(batch)
+    assert max(planned.loads) <= max(fair, *tail)
+    assert planned.imbalance == pytest.approx(naive.imbalance(routed.tolist(), workers), abs=1e-12)
     # The head is every hot key and no other, hottest first.
-    assert [key.hash for key in made.head] == sorted(hot, key=lambda key: (-hot[key], key))
+    assert [key.hash for key in planned.head] == sorted(hot, key=lambda key: (-hot[key], key))
     sets = naive.workers_of_keys(batch, routed.tolist())
-    for key in made.head:
+    for key in planned.head:
         assert key.messages == sum(key.weights) == counts[key.hash]
         assert min(key.weights) > 0
         assert len(set(key.workers)) == len(key.workers)
         assert list(key.ends) == sorted(key.ends)
-        assert key.ends[-1] == naive.TURNS
+        assert key.ends[-1] == naive.SLOTS
         assert sets.pop(key.hash) == set(key.workers)
-    # A cold key has one worker.
+    # A tail key has one worker.
     assert all(len(of_key) == 1 for of_key in sets.values())
     return tail, fair
 
@@ -71,12 +71,12 @@ def check_plan(made, batch, workers, threshold=None):
 @settings(max_examples=120, deadline=None)
 @given(batches, workers_up_to_12, thresholds)
 def test_balanced_for_any_batch(batch, workers, threshold):
-    made = plan(array(batch), workers, threshold=threshold)
-    check_plan(made, batch, workers, threshold)
-    assert made.moved == 0
-    assert made.buckets.size == 64 * workers
-    # Each step of pouring finishes a key or fills a worker.
-    assert sum(len(key.workers) for key in made.head) <= len(made.head) + workers
+    planned = plan(array(batch), workers, threshold=threshold)
+    check_plan(planned, batch, workers, threshold)
+    assert planned.moved == 0
+    assert planned.buckets.size == 64 * workers
+    # Each step of splitting hot keys finishes a key or fills a worker.
+    assert sum(len(key.workers) for key in planned.head) <= len(planned.head) + workers
 
 
 @settings(max_examples=80, deadline=None)
@@ -84,19 +84,19 @@ def test_balanced_for_any_batch(batch, workers, threshold):
 def test_balanced_for_any_batch_after_any_other(parts, workers, threshold):
     previous = None
     for batch in parts:
-        made = plan(array(batch), workers, previous=previous, threshold=threshold)
-        check_plan(made, batch, workers, threshold)
-        assert made.moved == pytest.approx(moved(made, previous, batch))
-        previous = made
+        planned = plan(array(batch), workers, previous=previous, threshold=threshold)
+        check_plan(planned, batch, workers, threshold)
+        assert planned.moved == pytest.approx(moved(planned, previous, batch))
+        previous = planned
 
 
-def moved(made, previous, batch):
-    """The share of the messages whose worker was not the one of their bucket, or of their hot key, before."""
+def moved(planned, previous, batch):
+    """Return the share of the messages whose worker did not have their bucket or hot key before."""
     if previous is None or not batch:
         return 0
-    hot, hot_before = {key.hash for key in made.head}, {key.hash: key for key in previous.head}
+    hot, hot_before = {key.hash for key in planned.head}, {key.hash: key for key in previous.head}
     gone = 0
-    for key, worker in zip(batch, made.route(array(batch)).tolist(), strict=True):
+    for key, worker in zip(batch, planned.route(array(batch)).tolist(), strict=True):
         had = {int(previous.buckets[naive.bucket_of(key, previous.buckets.size)])}
         if key in hot and key in hot_before:
             had = set(hot_before[key].workers)
@@ -119,51 +119,51 @@ def test_planning_the_same_batch_again_moves_nothing(batch, workers, threshold):
 def test_a_batch_like_the_one_before_moves_little(skew, workers):
     first = plan(zipf(skew, 10_000, 50_000, seed=1), workers)
     batch = zipf(skew, 10_000, 50_000, seed=2)
-    made = plan(batch, workers, previous=first)
-    check_plan(made, batch.tolist(), workers)
-    assert made.imbalance <= 3e-3
-    assert made.moved < 0.1
+    planned = plan(batch, workers, previous=first)
+    check_plan(planned, batch.tolist(), workers)
+    assert planned.imbalance <= 3e-3
+    assert planned.moved < 0.1
     assert plan(batch, workers).moved == 0  # without a previous plan there is nothing to move from
 
 
 @pytest.mark.parametrize("skew", [0.2, 1.0, 1.4, 2.0])
 @pytest.mark.parametrize("workers", [1, 3, 50, 100])
-def test_a_large_batch_with_hot_keys_is_dealt_exactly(skew, workers):
+def test_a_large_batch_with_hot_keys_is_routed_exactly(skew, workers):
     batch = zipf(skew, 10_000, 60_000)
-    made = plan(batch, workers)
-    check_plan(made, batch.tolist(), workers)
+    planned = plan(batch, workers)
+    check_plan(planned, batch.tolist(), workers)
     # Without hot keys to fill up the room, a worker may be over by part of a bucket.
-    over = made.loads.max() - math.ceil(60_000 / workers)
-    assert over <= (0 if made.head else 60_000 / (64 * workers) / 4)
+    over = planned.loads.max() - math.ceil(60_000 / workers)
+    assert over <= (0 if planned.head else 60_000 / (64 * workers) / 4)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5, 40])
 @pytest.mark.parametrize("before", [1, 2, 5, 40])
 def test_a_plan_for_another_number_of_workers_is_a_plan_to_start_from(before, workers):
     batch = zipf(1.2, 5000, 20_000)
-    made = plan(batch, workers, previous=plan(batch, before))
-    check_plan(made, batch.tolist(), workers)
-    assert made.imbalance <= 1 / 20_000
+    planned = plan(batch, workers, previous=plan(batch, before))
+    check_plan(planned, batch.tolist(), workers)
+    assert planned.imbalance <= 1 / 20_000
     if workers == before:
-        assert made.moved == 0
+        assert planned.moved == 0
 
 
 @pytest.mark.parametrize("workers", [3, 100])
 def test_a_plan_for_many_more_workers_is_as_balanced_as_a_first_one(workers):
     """Without hot keys to fill up the room the buckets must be small enough for the new number of workers."""
     batch = np.random.default_rng(0).integers(0, 100_000, size=200_000)
-    made = plan(batch, workers, previous=plan(batch, 2))
-    check_plan(made, batch.tolist(), workers)
-    assert made.imbalance < 1e-3
+    planned = plan(batch, workers, previous=plan(batch, 2))
+    check_plan(planned, batch.tolist(), workers)
+    assert planned.imbalance < 1e-3
 
 
 def test_another_number_of_buckets_forgets_where_they_were_but_not_the_hot_keys():
     batch = zipf(1.2, 5000, 50_000)
     first = plan(batch, 10)
-    made = plan(batch, 10, previous=first, buckets=100)
-    assert made.buckets.size == 100
-    check_plan(made, batch.tolist(), 10)
-    assert 0 < made.moved < 1
+    planned = plan(batch, 10, previous=first, buckets=100)
+    assert planned.buckets.size == 100
+    check_plan(planned, batch.tolist(), 10)
+    assert 0 < planned.moved < 1
 
 
 # Routing.
@@ -172,73 +172,75 @@ def test_another_number_of_buckets_forgets_where_they_were_but_not_the_hot_keys(
 @settings(max_examples=80, deadline=None)
 @given(batches, batches, workers_up_to_12, st.integers(0, 2**61), st.lists(st.integers(0, 150), max_size=4))
 def test_routing_in_parts_is_routing_whole(batch, other, workers, start, cuts):
-    made = plan(array(batch), workers)
-    whole = made.route(array(other), start=start)
+    planned = plan(array(batch), workers)
+    whole = planned.route(array(other), start=start)
     parts, begin = [], start
     for part in np.split(array(other), sorted(min(cut, len(other)) for cut in cuts)):
-        parts.append(made.route(part, start=begin))
+        parts.append(planned.route(part, start=begin))
         begin += part.size
     assert np.concatenate(parts).tolist() == whole.tolist()
 
 
 def test_a_key_that_was_not_counted_goes_by_its_bucket():
-    made = plan(zipf(1.5, 100, 10_000), 7)
+    planned = plan(zipf(1.5, 100, 10_000), 7)
     unknown = np.random.default_rng(0).integers(-(2**63), 2**63, size=7000)
-    routed = made.route(unknown)
-    assert routed.tolist() == [int(made.buckets[naive.bucket_of(key, made.buckets.size)]) for key in unknown.tolist()]
+    routed = planned.route(unknown)
+    assert routed.tolist() == [
+        int(planned.buckets[naive.bucket_of(key, planned.buckets.size)]) for key in unknown.tolist()
+    ]
     assert np.bincount(routed, minlength=7).min() > 0
 
 
 def test_a_hot_key_is_split_by_weight_at_any_position_of_a_longer_stream():
     batch = np.full(10_000, 5)
-    made = plan(batch, 4)
+    planned = plan(batch, 4)
     for start in (0, 123_456, 2**40):
-        assert np.bincount(made.route(batch, start=start)).tolist() == pytest.approx([2500] * 4, abs=25)
+        assert np.bincount(planned.route(batch, start=start)).tolist() == pytest.approx([2500] * 4, abs=25)
 
 
 def test_the_worker_does_not_depend_on_type_or_layout_of_the_hashes():
     batch = zipf(1.5, 100, 1000)
-    made = plan(batch, 5)
-    assert made == plan(batch.view(np.uint64), 5) == plan(np.repeat(batch, 2)[::2], 5)
-    assert made.route(batch.view(np.uint64)).tolist() == made.route(batch).tolist()
+    planned = plan(batch, 5)
+    assert planned == plan(batch.view(np.uint64), 5) == plan(np.repeat(batch, 2)[::2], 5)
+    assert planned.route(batch.view(np.uint64)).tolist() == planned.route(batch).tolist()
 
 
 # The ends.
 
 
 @pytest.mark.parametrize("workers", [1, 2, 50])
-def test_an_empty_batch_gives_a_plan_that_routes_all_the_same(workers):
-    made = plan(np.empty(0, np.int64), workers)
-    check_plan(made, [], workers)
-    assert made.head == ()
-    assert made.route(np.empty(0, np.int64)).shape == (0,)
-    routed = made.route(np.random.default_rng(0).integers(0, 2**63, size=100 * workers))
+def test_the_plan_of_an_empty_batch_routes_any_key(workers):
+    planned = plan(np.empty(0, np.int64), workers)
+    check_plan(planned, [], workers)
+    assert planned.head == ()
+    assert planned.route(np.empty(0, np.int64)).shape == (0,)
+    routed = planned.route(np.random.default_rng(0).integers(0, 2**63, size=100 * workers))
     assert np.unique(routed).size == workers
-    again = plan(np.arange(1000), workers, previous=made)
+    again = plan(np.arange(1000), workers, previous=planned)
     check_plan(again, list(range(1000)), workers)
     assert plan(np.empty(0, np.int64), workers, previous=again).moved == 0
 
 
 def test_one_key_is_split_over_all_workers():
-    made = plan(np.full(1003, 7), 10)
-    check_plan(made, [7] * 1003, 10)
-    assert sorted(made.loads.tolist()) == [94] + [101] * 9
+    planned = plan(np.full(1003, 7), 10)
+    check_plan(planned, [7] * 1003, 10)
+    assert sorted(planned.loads.tolist()) == [94] + [101] * 9
 
 
 def test_one_worker_gets_everything():
-    made = plan(zipf(1.0, 100, 1000), 1)
-    assert made.route(zipf(1.0, 100, 1000)).tolist() == [0] * 1000
-    assert made.loads.tolist() == [1000]
+    planned = plan(zipf(1.0, 100, 1000), 1)
+    assert planned.route(zipf(1.0, 100, 1000)).tolist() == [0] * 1000
+    assert planned.loads.tolist() == [1000]
 
 
 def test_a_tail_that_does_not_fit_is_packed_as_well_as_it_can_be():
-    """Two buckets, three cold keys: one worker has too much, and the hot key goes where there is room."""
+    """Two buckets, three tail keys: one worker has too much, and the hot key is placed where there is room."""
     batch = [1] * 40 + [2] * 40 + [3] * 20
-    made = plan(array(batch), 2, threshold=0.5, buckets=2)
-    check_plan(made, batch, 2, threshold=0.5)
+    planned = plan(array(batch), 2, threshold=0.5, buckets=2)
+    check_plan(planned, batch, 2, threshold=0.5)
 
 
-# Plans made from counts alone, as an engine that counts by itself does.
+# Plans from counts alone, for an engine that counts by itself.
 
 
 def test_a_plan_from_counts_is_right_on_average():
@@ -253,14 +255,14 @@ def test_a_plan_from_counts_is_right_on_average():
     assert placed.loads.tolist() == exact.loads.tolist()
     assert [(key.workers, key.weights) for key in placed.head] == [(key.workers, key.weights) for key in exact.head]
     off_by_weight = off(placed, batch)
-    # Knowing in which of 4096 cells the turns of each key lie brings it closer.
-    turns = np.array([naive.scatter(position) for position in range(batch.size)])
-    cells = {key: np.bincount(turns[batch == key] >> 19, minlength=4096) for key, _ in hot}
-    assert off(sharpened(placed, cells), batch) < min(off_by_weight, 2e-4)
+    # It is closer if we know how the slots of each key are spread over 4096 cells.
+    slots = np.array([naive.scatter(position) for position in range(batch.size)])
+    cells = {key: np.bincount(slots[batch == key] >> 19, minlength=4096) for key, _ in hot}
+    assert off(cut_by_cells(placed, cells), batch) < min(off_by_weight, 2e-4)
 
 
-def off(made, batch):
-    return np.bincount(made.route(batch), minlength=made.workers).max() / batch.size - 1 / made.workers
+def off(planned, batch):
+    return np.bincount(planned.route(batch), minlength=planned.workers).max() / batch.size - 1 / planned.workers
 
 
 # As JSON and as objects.
@@ -269,20 +271,20 @@ def off(made, batch):
 @settings(max_examples=60, deadline=None)
 @given(batches, workers_up_to_12, thresholds)
 def test_json_there_and_back_is_equal(batch, workers, threshold):
-    made = plan(array(batch), workers, threshold=threshold)
-    back = Plan.from_json(made.to_json())
-    assert back == made
-    assert hash(back) == hash(made)
-    assert back.head == made.head
-    assert back.route(array(batch)).tolist() == made.route(array(batch)).tolist()
-    assert plan(array(batch), workers, previous=back) == plan(array(batch), workers, previous=made)
+    planned = plan(array(batch), workers, threshold=threshold)
+    back = Plan.from_json(planned.to_json())
+    assert back == planned
+    assert hash(back) == hash(planned)
+    assert back.head == planned.head
+    assert back.route(array(batch)).tolist() == planned.route(array(batch)).tolist()
+    assert plan(array(batch), workers, previous=back) == plan(array(batch), workers, previous=planned)
 
 
 def test_a_plan_travels_by_pickle():
     batch = zipf(1.4, 100, 1000)
-    made = plan(batch, 5)
-    made.route(batch)
-    assert pickle.loads(pickle.dumps(made)) == made
+    planned = plan(batch, 5)
+    planned.route(batch)
+    assert pickle.loads(pickle.dumps(planned)) == planned
 
 
 def test_plans_differ_if_they_route_differently():
@@ -291,8 +293,8 @@ def test_plans_differ_if_they_route_differently():
 
 
 def test_a_plan_says_what_it_does():
-    made = plan(np.repeat([1, 2, 3, 4], [70, 10, 10, 10]), 4)
-    assert repr(made) == "Plan(workers=4, buckets=256, hot keys=4, messages=100, imbalance=0, moved=0)"
+    planned = plan(np.repeat([1, 2, 3, 4], [70, 10, 10, 10]), 4)
+    assert repr(planned) == "Plan(workers=4, buckets=256, hot keys=4, messages=100, imbalance=0, moved=0)"
 
 
 def test_its_size_does_not_grow_with_the_number_of_keys():
@@ -308,12 +310,14 @@ GOOD = json.loads(plan(np.repeat([1, 2, 3], [70, 20, 10]), 2).to_json())
     ["", "not json", "[]", "5", "null", '"text"', "{}", json.dumps({**GOOD, "head": 5}), None, 5],
 )
 def test_what_is_not_a_plan_is_refused(text):
-    with pytest.raises(InputError, match=r"^not a keyspread plan \(.*\); pass what Plan.to_json\(\) gave$"):
+    with pytest.raises(
+        InputError, match=r"^not a keyspread plan \(.*\); pass the text that Plan.to_json\(\) returned$"
+    ):
         Plan.from_json(text)
 
 
 def test_another_format_is_named():
-    with pytest.raises(InputError, match=r"^the plan has format 2, this keyspread reads 1: plan the batch anew$"):
+    with pytest.raises(InputError, match=r"^the plan has format 2, this keyspread reads 1: plan the batch again$"):
         Plan.from_json(json.dumps({**GOOD, "format": 2}))
 
 
@@ -337,13 +341,13 @@ def test_another_format_is_named():
         {"moved": "much"},
         {"head": [{"hash": 1, "workers": [], "weights": [], "ends": []}]},
         {"head": [{"hash": 1, "workers": [0], "weights": [1], "ends": [5]}]},
-        {"head": [{"hash": 1, "workers": [2], "weights": [1], "ends": [naive.TURNS]}]},
-        {"head": [{"hash": 1, "workers": [0], "weights": [1, 2], "ends": [naive.TURNS]}]},
-        {"head": [{"hash": 1, "workers": [0, 1], "weights": [1, 2], "ends": [naive.TURNS]}]},
-        {"head": [{"hash": 1, "workers": ["a"], "weights": [1], "ends": [naive.TURNS]}]},
-        {"head": [{"hash": "a", "workers": [0], "weights": [1], "ends": [naive.TURNS]}]},
-        {"head": [{"hash": 2**70, "workers": [0], "weights": [1], "ends": [naive.TURNS]}]},
-        {"head": [{"hash": 1, "workers": [0, 1], "weights": [1, 2], "ends": ["x", naive.TURNS]}]},
+        {"head": [{"hash": 1, "workers": [2], "weights": [1], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": 1, "workers": [0], "weights": [1, 2], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": 1, "workers": [0, 1], "weights": [1, 2], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": 1, "workers": ["a"], "weights": [1], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": "a", "workers": [0], "weights": [1], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": 2**70, "workers": [0], "weights": [1], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": 1, "workers": [0, 1], "weights": [1, 2], "ends": ["x", naive.SLOTS]}]},
     ],
     ids=str,
 )
@@ -357,4 +361,4 @@ def test_a_plan_changed_by_hand_is_refused_when_read_not_when_used(change):
 def test_cut_by_weight():
     key = HotKey.by_weight(7, {3: 1, 0: 3})
     assert (key.workers, key.weights, key.messages) == ((3, 0), (1, 3), 4)
-    assert key.ends == (naive.TURNS // 4, naive.TURNS)
+    assert key.ends == (naive.SLOTS // 4, naive.SLOTS)

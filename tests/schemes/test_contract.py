@@ -1,4 +1,4 @@
-"""The contract of a scheme: whatever it decides, it passes all of this. A new scheme is tested by being in SCHEMES."""
+"""The contract that every scheme in SCHEMES fulfils, a new one included."""
 
 import pickle
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread import SCHEMES, InputError, Sender
+from keyspread import SCHEMES, InputError, Sender, SpaceSaving
 from keyspread.streams import zipf
 
 ALIASES = {
@@ -20,7 +20,7 @@ ALIASES = {
     "d-choices": "dc",
     "per-key": "pk",
 }
-CHOICES = 4  # what greedy is given; the others accept it and do not look at it
+CHOICES = 4  # for greedy; the other schemes accept it and ignore it
 
 any_scheme = pytest.mark.parametrize("scheme", SCHEMES)
 any_half_life = pytest.mark.parametrize("half_life", [None, 333, "auto"])
@@ -59,11 +59,11 @@ def test_another_source_may_choose_another_worker(scheme):
 
 @any_scheme
 def test_the_candidates_of_a_key_do_not_depend_on_the_source(scheme):
-    """Cold keys have the same two workers, or one, at every source: that is what keeps partial states few."""
+    """A cold key has the same two workers, or one, at every source, which keeps partial states few."""
     if scheme == "shuffle":
         pytest.skip("a key may go anywhere")
     random = np.random.default_rng(0)
-    stream = random.integers(0, 1000, size=20_000)  # none is hot
+    stream = random.integers(0, 1000, size=20_000)  # no key is hot
     allowed = 1 if scheme == "key" else 2
     for source in range(5):
         routed = sender(scheme, source=source, seed=9).route(stream)
@@ -97,8 +97,8 @@ def test_one_by_one_gives_the_same_workers(scheme, half_life):
 @any_half_life
 @pytest.mark.parametrize("stop", [0, 1, 64, 500, 2999])
 @pytest.mark.parametrize("travel", [lambda s: Sender.restore(s.snapshot()), lambda s: pickle.loads(pickle.dumps(s))])
-def test_goes_on_as_if_never_interrupted(scheme, half_life, stop, travel):
-    """After a snapshot or a pickle, in mid-stream; far more keys than counters, so the queue matters too."""
+def test_resumes_as_if_never_interrupted(scheme, half_life, stop, travel):
+    """A snapshot or a pickle is taken in mid-stream, with far more keys than counters, so the queue matters too."""
     stream = zipf(0.9, 5000, 6000, seed=stop)
     uninterrupted, interrupted = (sender(scheme, 15, half_life=half_life, source=2) for _ in range(2))
     uninterrupted.route(stream[:stop])
@@ -109,7 +109,7 @@ def test_goes_on_as_if_never_interrupted(scheme, half_life, stop, travel):
     assert arrived.head() == interrupted.head()
     assert arrived.route(stream[stop:]).tolist() == uninterrupted.route(stream[stop:]).tolist()
     assert same_state(arrived, uninterrupted)
-    assert interrupted.messages == stop  # the one that was copied stayed where it was
+    assert interrupted.messages == stop  # copying does not change the original
 
 
 @any_scheme
@@ -190,15 +190,15 @@ def test_unsigned_and_strided_hashes_are_the_same_hashes(scheme):
 @any_scheme
 def test_memory_does_not_grow_with_the_number_of_keys(scheme):
     one = sender(scheme)
-    capacity = one.settings.capacity
+    counters = one.settings.counters
     sizes = []
     for begin in range(0, 500_000, 100_000):
         one.route(np.arange(begin, begin + 100_000))
         sizes.append(len(one.snapshot()))
-    assert max(sizes) <= 50 * capacity + 8 * 20 + 1000
+    assert max(sizes) <= 50 * counters + 8 * 20 + 1000
     assert max(sizes) <= 1.2 * sizes[0]
     if one.heavy_hitters is not None:
-        assert len(one.heavy_hitters) <= capacity
+        assert len(one.heavy_hitters) <= counters
 
 
 @any_scheme
@@ -207,20 +207,37 @@ def test_workers_of_a_key_are_as_many_as_the_scheme_allows(scheme, workers):
     stream = skewed(4000, seed=1)
     one = sender(scheme, workers)
     routed, most = [], one.choices
-    for i in range(stream.size):  # one by one, to see every number of choices that was ever in use
+    for i in range(stream.size):  # one by one, to see every number of choices in use
         routed.append(int(one.route(stream[i : i + 1])[0]))
         most = max(most, one.choices)
+    assert most == most_choices(scheme, workers, stream)
     sets = naive.workers_of_keys(stream.tolist(), routed)
-    assert max(len(of_key) for of_key in sets.values()) <= most
+    used = max(len(of_key) for of_key in sets.values())
+    assert used <= most
     if scheme in ("key", "partial-key", "greedy", "d-choices") and most < workers:
         for key, of_key in sets.items():
             assert of_key <= set(naive.candidates(key, 0, most, workers))
-    assert most == {"key": 1, "partial-key": 2, "greedy": CHOICES}.get(scheme, most)
+    if scheme in ("shuffle", "round-robin", "w-choices"):
+        assert used == workers  # the hottest key has a quarter of 4,000 messages
+
+
+def most_choices(scheme, workers, stream):
+    """Return the largest number of choices that the rules allow at any message of the stream."""
+    fixed = {"key": 1, "partial-key": 2, "greedy": CHOICES, "shuffle": workers, "round-robin": workers}
+    fixed["w-choices"] = workers
+    if scheme in fixed:
+        return fixed[scheme]
+    oracle = naive.Sender(scheme, workers, SpaceSaving(10 * workers))
+    most = oracle.choices
+    for message in stream.tolist():
+        oracle.route([message])
+        most = max(most, oracle.choices)
+    return most
 
 
 @any_scheme
 def test_equal_loads_are_no_advantage_for_low_numbers(scheme):
-    """Many senders with one message each, of many keys: no half of the workers gets more than its half."""
+    """Many senders with one message each, of many keys, do not prefer either half of the workers."""
     first = [int(sender(scheme, source=source).route(np.array([source * 7919]))[0]) for source in range(2000)]
     assert set(first) == set(range(20))
     assert sum(worker < 10 for worker in first) == pytest.approx(1000, abs=5 * 500**0.5)
@@ -228,13 +245,13 @@ def test_equal_loads_are_no_advantage_for_low_numbers(scheme):
 
 @pytest.mark.parametrize("scheme", sorted(set(SCHEMES) - {"key"}))
 def test_many_senders_with_short_batches_of_one_hot_key_add_up_to_balance(scheme):
-    """Each sends 27 messages of one key to 20 workers; what is left over must not fall to the same ones each time."""
+    """Each sends 27 messages of one key to 20 workers; the 7 left over must not go to the same workers every time."""
     loads = np.zeros(20, np.int64)
     for source in range(400):
         loads += np.bincount(sender(scheme, source=source).route(np.full(27, 5)), minlength=20)
     used = np.flatnonzero(loads)
-    assert loads[used].min() > 0.2 * loads[used].mean()  # no candidate is left out by all of them
-    if scheme == "round-robin":  # before the key is hot it goes to its candidates, and nothing makes up for that
+    assert loads[used].min() > 0.2 * loads[used].mean()  # every candidate is used by some sender
+    if scheme == "round-robin":  # before the key is hot, its candidates get more, which is never evened out
         loads = np.delete(loads, naive.candidates(5, 0, 2, 20))
     if scheme in ("shuffle", "round-robin", "w-choices"):
         assert loads.max() <= 1.35 * loads.mean()
@@ -262,7 +279,7 @@ def test_works_for_any_number_of_workers_without_options(scheme, workers):
 
 @any_scheme
 def test_options_that_a_scheme_does_not_use_are_accepted(scheme):
-    one = Sender(scheme, 10, threshold=0.05, tolerance=0.01, capacity=100, choices=3, half_life=50)
+    one = Sender(scheme, 10, threshold=0.05, tolerance=0.01, counters=100, choices=3, half_life=50)
     assert one.route(skewed(300)).size == 300
 
 

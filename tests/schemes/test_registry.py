@@ -23,7 +23,7 @@ STREAM = np.repeat(np.arange(10), np.arange(10, 110, 10))
 VALUES = {
     "threshold": 0.1,
     "tolerance": 0.01,
-    "capacity": 100,
+    "counters": 100,
     "choices": 3,
     "half_life": 50,
     "capacities": [1, 2, 3],
@@ -126,7 +126,7 @@ def test_the_options_are_those_of_the_functions_that_take_them():
     def keywords(function):
         return {name for name, p in inspect.signature(function).parameters.items() if p.kind is p.KEYWORD_ONLY}
 
-    assert set(SENDER_OPTIONS) == keywords(ks.Sender) - {"source", "seed"}
+    assert set(SENDER_OPTIONS) == keywords(ks.Sender) - {"source", "seed", "capacity"}
     assert set(resolve("planned").options) == keywords(ks.plan) - {"previous", "weights"}
 
 

@@ -1,4 +1,4 @@
-"""aggregate: what plain groupBy gives, on any data and by any scheme; sketches within their bound."""
+"""aggregate: equal to plain groupBy on any data and with any scheme; sketches are within their bound."""
 
 import math
 import re
@@ -46,17 +46,17 @@ def rows(spark):
 
 
 def _columns(text):
-    """One column a line that ends in a comma; a CASE may take two."""
+    """Split the text into columns: each ends with a comma at the end of a line."""
     return [part.strip() for part in re.split(r",\n(?=    \S)", text)]
 
 
 def plain(df, key, aggregates):
-    keys = [F.col(name) for name in ([key] if isinstance(key, str) else key)]
+    keys = [F.col(part) if isinstance(part, str) else part for part in ([key] if isinstance(key, str) else key)]
     return df.groupBy(*keys).agg(*(F.expr(sql).alias(name) for name, sql in aggregates.items()))
 
 
 def in_order(df):
-    """Give the rows in the order of their keys, lists as bags."""
+    """Return the rows in the order of their keys; lists are sorted."""
 
     def settled(value):
         if isinstance(value, list):
@@ -67,7 +67,7 @@ def in_order(df):
 
 
 def alike(one, other, off):
-    """Equal as Spark sees it: NaN is NaN; doubles may be off by so much, relatively."""
+    """Compare as Spark does: NaN equals NaN; doubles may differ by `off`, relatively."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(alike(a, b, off) for a, b in zip(one, other, strict=True))
     if isinstance(one, float) and isinstance(other, float):
@@ -147,7 +147,7 @@ def test_every_rule_and_every_name_is_tried_here():
 
 
 def test_exact_ones_are_equal_to_plain(rows):
-    """By shuffling every key is cut into parts, the hardest case."""
+    """With shuffle, every key is split over all workers, which is the hardest case."""
     check(rows, "key", EXACT, scheme="shuffle")
 
 
@@ -195,6 +195,22 @@ def test_keys_of_several_columns_with_nulls(rows, scheme):
 )
 def test_keys_of_other_types_and_fields(rows, key):
     check(rows, key, {"n": "count(*)", "s": "sum(i)"}, scheme="d-choices")
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("scheme", ["planned", "d-choices"])
+def test_keys_as_columns_and_expressions(rows, scheme):
+    """The key's columns are named as `groupBy` names them."""
+    count = {"n": "count(*)", "s": "sum(i)"}
+    for key in (
+        [F.col("key")],
+        [rows.a, "b"],
+        [F.upper("key")],
+        [F.lower("word").alias("word"), F.col("s.x")],
+        [F.col("odd") * 2, rows.flag],
+    ):
+        found = aggregate(rows, key[0] if len(key) == 1 else key, count, 4, scheme)
+        same(found, plain(rows, key, count))
 
 
 def test_the_default_is_planned_and_options_pass_through(rows):
@@ -431,7 +447,7 @@ def test_what_cannot_be_merged_is_refused_with_what_can(rows, sql):
     ],
 )
 def test_anything_but_one_call_is_refused(rows, sql):
-    """'max(i) - min(i)' in parts would be the largest difference of a worker."""
+    """Merged from parts, 'max(i) - min(i)' would be the largest difference on one worker."""
     with pytest.raises(InputError, match=r"aggregate 'r' must be one call such as 'sum\(amount\)'|cannot be merged"):
         aggregate(rows, "key", {"r": sql}, 4)
 

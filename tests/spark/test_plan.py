@@ -1,4 +1,4 @@
-"""Planning in Spark: counts as the core counts, deals as Plan.route deals, whatever the plan looks like."""
+"""Planning in Spark: counts as in-process, and SQL routes as Plan.route does, for any plan."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from keyspread.streams import zipf
 
 pytestmark = pytest.mark.usefixtures("static")
 
-TURNS = 1 << 31
+SLOTS = 1 << 31
 
 
 @pytest.fixture(scope="module")
@@ -56,26 +56,26 @@ def of_core(df, key, workers, **options):
     ids=str,
 )
 def test_counts_and_placement_are_those_of_the_core(rows, options):
-    made = plan(rows, "key", 5, **options)
-    same_counts(made, of_core(rows, "key", 5, **options))
-    assert places(spread(rows, "key", 5, plan=made)) == sent_by(made, hashes(rows, "key"))
+    planned = plan(rows, "key", 5, **options)
+    same_counts(planned, of_core(rows, "key", 5, **options))
+    assert places(spread(rows, "key", 5, plan=planned)) == sent_by(planned, hashes(rows, "key"))
 
 
 @pytest.mark.connect
 def test_counts_of_a_zipf_stream(stream):
-    made = plan(stream, "key", 8)
-    same_counts(made, of_core(stream, "key", 8))
-    assert int(made.loads.sum()) == 40_000
-    assert len(made.head) > 5
+    planned = plan(stream, "key", 8)
+    same_counts(planned, of_core(stream, "key", 8))
+    assert int(planned.loads.sum()) == 40_000
+    assert len(planned.head) > 5
 
 
 @pytest.mark.parametrize("rows_", [0, 1, 2])
 def test_hardly_any_rows(spark, rows_):
     df = skewed(spark, rows_)
     for workers in (1, 3):
-        made = plan(df, "key", workers)
-        same_counts(made, of_core(df, "key", workers))
-        assert int(made.loads.sum()) == rows_
+        planned = plan(df, "key", workers)
+        same_counts(planned, of_core(df, "key", workers))
+        assert int(planned.loads.sum()) == rows_
 
 
 def test_several_columns_and_null_keys(spark):
@@ -86,11 +86,11 @@ def test_several_columns_and_null_keys(spark):
 
 
 def test_a_bucket_with_a_hot_key_and_very_many_others(spark):
-    """Only the hot keys come to the driver, however many keys share their buckets."""
+    """Only the hot keys are collected, however many keys share their buckets."""
     df = spark.range(0, 100_000, 1, 2).selectExpr("id", "if(id % 4 = 0, -1, id) AS key")
-    made = plan(df, "key", 2, buckets=2)
-    same_counts(made, of_core(df, "key", 2, buckets=2))
-    assert len(made.head) == 1
+    planned = plan(df, "key", 2, buckets=2)
+    same_counts(planned, of_core(df, "key", 2, buckets=2))
+    assert len(planned.head) == 1
 
 
 # Balance
@@ -98,12 +98,12 @@ def test_a_bucket_with_a_hot_key_and_very_many_others(spark):
 
 @pytest.mark.parametrize("workers", [2, 8])
 def test_balance_of_a_zipf_stream(stream, workers):
-    """I * n is 0.02 at most from 5,000 rows a worker on."""
-    made = plan(stream, "key", workers)
-    loads = np.bincount(list(places(spread(stream, "key", workers, plan=made)).values()), minlength=workers)
+    """I * n is at most 0.02 with 5,000 rows per worker or more."""
+    planned = plan(stream, "key", workers)
+    loads = np.bincount(list(places(spread(stream, "key", workers, plan=planned)).values()), minlength=workers)
     assert loads.sum() == 40_000
     assert ((loads.max() / loads.sum()) - 1 / workers) * workers <= 0.02
-    assert made.imbalance * workers <= 0.001
+    assert planned.imbalance * workers <= 0.001
 
 
 def test_balance_where_positions_of_a_key_are_not_spread_evenly(spark):
@@ -119,16 +119,16 @@ def test_balance_where_positions_of_a_key_are_not_spread_evenly(spark):
 
 
 def test_tail_keys_have_one_worker_each(stream):
-    made = plan(stream, "key", 8)
-    hot = {key.hash for key in made.head}
-    where = places(spread(stream, "key", 8, plan=made))
+    planned = plan(stream, "key", 8)
+    hot = {key.hash for key in planned.head}
+    where = places(spread(stream, "key", 8, plan=planned))
     workers = {}
     for _, id_, hash_ in hashes(stream, "key"):
         workers.setdefault(hash_, set()).add(where[id_])
     assert {len(workers[key]) for key in workers.keys() - hot} == {1}
 
 
-# Dealing: SQL and Plan.route are the same function
+# Routing: SQL and Plan.route are the same function
 
 
 def by_hand(workers, buckets, head, loads=None):
@@ -144,65 +144,65 @@ def by_hand(workers, buckets, head, loads=None):
 
 
 def test_many_thin_pieces_in_one_cell(rows):
-    """Forty pieces end within the first thousandth of the turns: any number of them must be passed over."""
+    """Forty pieces end within the first thousandth of the slots: any number of them must be skipped."""
     hot, warm = ks.hash_keys(["hot", "warm"]).tolist()
-    thin = [TURNS // 40_000 * (i + 1) for i in range(40)]
-    made = by_hand(
+    thin = [SLOTS // 40_000 * (i + 1) for i in range(40)]
+    planned = by_hand(
         41,
         [i % 41 for i in range(128)],
-        [(hot, [*range(40), 40], [*thin, TURNS]), (warm, [3, 1, 2], [5, TURNS - 9, TURNS])],
+        [(hot, [*range(40), 40], [*thin, SLOTS]), (warm, [3, 1, 2], [5, SLOTS - 9, SLOTS])],
     )
-    assert places(spread(rows, "key", 41, plan=made)) == sent_by(made, hashes(rows, "key"))
+    assert places(spread(rows, "key", 41, plan=planned)) == sent_by(planned, hashes(rows, "key"))
 
 
 def test_very_many_hot_keys_in_one_bucket(rows):
-    made = plan(rows, "key", 3, buckets=3, threshold=0.003)
-    assert len(made.head) > 60
-    same_counts(made, of_core(rows, "key", 3, buckets=3, threshold=0.003))
-    assert places(spread(rows, "key", 3, plan=made)) == sent_by(made, hashes(rows, "key"))
+    planned = plan(rows, "key", 3, buckets=3, threshold=0.003)
+    assert len(planned.head) > 60
+    same_counts(planned, of_core(rows, "key", 3, buckets=3, threshold=0.003))
+    assert places(spread(rows, "key", 3, plan=planned)) == sent_by(planned, hashes(rows, "key"))
 
 
 def test_empty_pieces_and_many_workers(rows):
     hot = int(ks.hash_keys(["hot"])[0])
-    made = by_hand(300, list(range(300)), [(hot, [7, 8, 9, 299], [0, 0, TURNS, TURNS])])
-    found = places(spread(rows, "key", 300, plan=made))
-    assert found == sent_by(made, hashes(rows, "key"))
+    planned = by_hand(300, list(range(300)), [(hot, [7, 8, 9, 299], [0, 0, SLOTS, SLOTS])])
+    found = places(spread(rows, "key", 300, plan=planned))
+    assert found == sent_by(planned, hashes(rows, "key"))
     assert {found[row.id] for row in rows.where("key = 'hot'").collect()} == {9}
 
 
-def test_dealing_under_ansi_and_without(spark, rows):
-    made = plan(rows, "key", 5)
+def test_routing_with_and_without_ansi_mode(spark, rows):
+    planned = plan(rows, "key", 5)
     for ansi in ("true", "false"):
         with setting(spark, "spark.sql.ansi.enabled", ansi):
-            assert places(spread(rows, "key", 5, plan=made)) == sent_by(made, hashes(rows, "key"))
+            assert places(spread(rows, "key", 5, plan=planned)) == sent_by(planned, hashes(rows, "key"))
 
 
 # A plan on other rows
 
 
 def test_keys_that_the_plan_does_not_know(spark, rows):
-    """They go by their bucket; a hot key of the plan that does not come leaves its workers to the others."""
-    made = plan(rows, "key", 5)
+    """They are routed by their bucket; a hot key of the plan need not occur."""
+    planned = plan(rows, "key", 5)
     other = spark.range(0, 900, 1, 2).selectExpr("id", "if(id % 5 = 0, 'new', concat('n', id)) AS key")
-    found = places(spread(other, "key", 5, plan=made))
-    assert found == sent_by(made, hashes(other, "key"))
+    found = places(spread(other, "key", 5, plan=planned))
+    assert found == sent_by(planned, hashes(other, "key"))
     assert len(found) == 900
     assert len({found[row.id] for row in other.where("key = 'new'").collect()}) == 1  # not hot: one worker
 
 
 def test_a_plan_is_for_hashes_not_for_columns(spark, rows):
-    made = plan(rows, "key", 5)
+    planned = plan(rows, "key", 5)
     renamed = rows.select("id", F.col("key").alias("name"), F.lit(1))
-    assert places(spread(renamed, "name", 5, plan=made)) == places(spread(rows, "key", 5, plan=made))
+    assert places(spread(renamed, "name", 5, plan=planned)) == places(spread(rows, "key", 5, plan=planned))
 
 
 def test_a_plan_is_the_same_after_json(rows):
-    made = plan(rows, "key", 5)
-    read = ks.Plan.from_json(made.to_json())
-    assert read == made
-    assert places(spread(rows, "key", 5, plan=read)) == places(spread(rows, "key", 5, plan=made))
+    planned = plan(rows, "key", 5)
+    read = ks.Plan.from_json(planned.to_json())
+    assert read == planned
+    assert places(spread(rows, "key", 5, plan=read)) == places(spread(rows, "key", 5, plan=planned))
     assert re.fullmatch(
-        r"Plan\(workers=5, buckets=320, hot keys=\d+, messages=3000, imbalance=.*, moved=0\)", repr(made)
+        r"Plan\(workers=5, buckets=320, hot keys=\d+, messages=3000, imbalance=.*, moved=0\)", repr(planned)
     )
 
 
@@ -216,10 +216,10 @@ def test_the_previous_plan_is_kept_where_balance_allows(spark, rows):
     drifted = rows.selectExpr(
         "id", "CASE WHEN key = 'warm' THEN 'new' WHEN id % 10 = 9 THEN concat('new', id % 13) ELSE key END AS key"
     )
-    anew, kept = plan(drifted, "key", 5), plan(drifted, "key", 5, previous=first)
+    fresh, kept = plan(drifted, "key", 5), plan(drifted, "key", 5, previous=first)
     same_counts(kept, of_core(drifted, "key", 5, previous=first))
     assert 0 < kept.moved < 0.25
-    changed = (anew.buckets != first.buckets).mean()
+    changed = (fresh.buckets != first.buckets).mean()
     assert (kept.buckets != first.buckets).mean() < changed / 2
     assert kept.imbalance * 5 <= 0.01
     fewer = plan(rows, "key", 4, previous=first)
@@ -238,14 +238,14 @@ def test_spread_takes_the_previous_plan(rows):
 
 @pytest.mark.connect
 def test_a_sample_is_repeatable_and_about_as_large_as_asked(stream):
-    made = plan(stream, "key", 8, sample=0.25, seed=5)
-    assert made == plan(stream, "key", 8, sample=0.25, seed=5)
-    assert made != plan(stream, "key", 8, sample=0.25, seed=6)
-    assert abs(int(made.loads.sum()) - 10_000) < 400
+    planned = plan(stream, "key", 8, sample=0.25, seed=5)
+    assert planned == plan(stream, "key", 8, sample=0.25, seed=5)
+    assert planned != plan(stream, "key", 8, sample=0.25, seed=6)
+    assert abs(int(planned.loads.sum()) - 10_000) < 400
 
 
 def test_a_sampled_plan_is_nearly_in_balance(stream):
-    """The stated error: a few times the root of 1 / (rows sampled a worker), relative to a worker's share."""
+    """The documented error: a few times sqrt(1 / (sampled rows per worker)), relative to a worker's share."""
     workers, sample = 4, 0.25
     for seed in range(2):
         where = places(spread(stream, "key", workers, sample=sample, seed=seed))
@@ -255,10 +255,10 @@ def test_a_sampled_plan_is_nearly_in_balance(stream):
 
 
 def test_rows_and_hot_keys_that_a_sample_missed_are_routed_all_the_same(spark, rows):
-    made = plan(rows.where("key <> 'hot' OR key IS NULL"), "key", 5, sample=0.02)
-    assert int(ks.hash_keys(["hot"])[0]) not in {key.hash for key in made.head}
-    found = places(spread(rows, "key", 5, plan=made))
-    assert found == sent_by(made, hashes(rows, "key"))
+    planned = plan(rows.where("key <> 'hot' OR key IS NULL"), "key", 5, sample=0.02)
+    assert int(ks.hash_keys(["hot"])[0]) not in {key.hash for key in planned.head}
+    found = places(spread(rows, "key", 5, plan=planned))
+    assert found == sent_by(planned, hashes(rows, "key"))
     assert len(found) == 3000
     nothing = plan(rows, "key", 5, sample=1e-9)
     assert int(nothing.loads.sum()) == 0

@@ -1,4 +1,4 @@
-"""spread: partition w holds worker w's rows, the ones that Sender.route or Plan.route gives it, and nothing is lost."""
+"""spread: partition w holds the rows that Sender.route or Plan.route assigns to worker w, and no row is lost."""
 
 import datetime
 import decimal
@@ -37,11 +37,11 @@ def adaptive(spark, request):
 
 
 def both(df, key, scheme, workers, **options):
-    """Give where `spread` puts the rows, and where they would be in-process."""
+    """Return where `spread` puts the rows, and where they would be in-process."""
     rows = hashes(df, key)
     if scheme == "planned":
-        made = ks.plan(np.array([hash_ for _, _, hash_ in rows], np.int64), workers)
-        return places(spread(df, key, workers, plan=made)), sent_by(made, rows)
+        planned = ks.plan(np.array([hash_ for _, _, hash_ in rows], np.int64), workers)
+        return places(spread(df, key, workers, plan=planned)), sent_by(planned, rows)
     return places(spread(df, key, workers, scheme, **options)), sent_online(rows, scheme, workers, **options)
 
 
@@ -62,14 +62,14 @@ def test_aliases_in_any_case(rows, alias):
 
 @pytest.mark.connect
 def test_the_default_is_planned(rows, static):
-    made = plan(rows, "key", WORKERS)
-    assert made.head
-    assert places(spread(rows, "key", WORKERS)) == sent_by(made, hashes(rows, "key"))
+    planned = plan(rows, "key", WORKERS)
+    assert planned.head
+    assert places(spread(rows, "key", WORKERS)) == sent_by(planned, hashes(rows, "key"))
 
 
 @pytest.mark.connect
 def test_options_reach_the_sender(rows, static):
-    options = {"seed": 7, "threshold": 0.1, "capacity": 40, "tolerance": 0.01, "half_life": 300}
+    options = {"seed": 7, "threshold": 0.1, "counters": 40, "tolerance": 0.01, "half_life": 300}
     out = places(spread(rows, "key", WORKERS, "d-choices", **options))
     assert out == sent_online(hashes(rows, "key"), "d-choices", WORKERS, **options)
     assert out != sent_online(hashes(rows, "key"), "d-choices", WORKERS)
@@ -79,6 +79,31 @@ def test_the_senders_state_lives_across_arrow_batches(spark, rows, static):
     with setting(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", 7):
         out = places(spread(rows, "key", WORKERS, "w-choices"))
     assert out == sent_online(hashes(rows, "key"), "w-choices", WORKERS)
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("scheme", [*TWO, "look-ahead"])
+def test_a_key_may_be_a_column_or_an_expression(rows, static, scheme):
+    """The workers are those of the same key as a column with a name, and no column is added."""
+    named = rows.withColumn("low", F.lower("key")).withColumn("odd", F.col("value") % 2)
+    for key, as_names in (
+        (F.col("key"), "key"),
+        (rows.key, "key"),
+        (F.lower("key"), "low"),
+        (F.lower(rows["key"]).alias("key"), "low"),
+        (["key", F.col("value") % 2], ["key", "odd"]),
+        ((rows.key, F.expr("value % 2 AS v")), ["key", "odd"]),
+    ):
+        out = spread(rows, key, 3, scheme)
+        assert out.columns == rows.columns
+        assert places(out) == places(spread(named, as_names, 3, scheme)), key
+    planned = plan(rows, F.lower("key"), 3)
+    assert planned == plan(named, "low", 3)
+    watch = Watch(hottest=2)
+    out = rows.transform(spread, F.upper("key"), 3, scheme, watch=watch)
+    out.write.format("noop").mode("overwrite").save()
+    assert [key for key, _ in watch.balance.hottest] == ["HOT", "WARM"]
+    assert [key for key, _ in balance(out, 3, key=F.upper("key"), hottest=2).hottest] == ["HOT", "WARM"]
 
 
 @pytest.mark.connect
@@ -122,7 +147,7 @@ KEYS = {
 
 @pytest.fixture(scope="module")
 def typed(spark):
-    """A column of every type that Spark can hash, three hundred rows, in an order of its own for each."""
+    """A column of every type that Spark can hash, with 300 rows; each column cycles through its values differently."""
     columns = list(KEYS)
     values = [(i, *(KEYS[kind][(i * (1 + j)) % len(KEYS[kind])] for j, kind in enumerate(columns))) for i in range(300)]
     schema = ", ".join(["id bigint", *(f"`{kind}` {kind}" for kind in columns)])
@@ -138,7 +163,7 @@ def test_every_type_that_spark_can_hash(typed, static, kind):
 
 
 def test_equal_keys_have_equal_workers(spark, typed, static):
-    """-0.0 is 0.0 and NaN is NaN, as Spark groups them; null is a key like any other."""
+    """As Spark groups them: -0.0 equals 0.0, NaN equals NaN, and null is a key like any other."""
     for kind in ("double", "array<double>", "string"):
         out = spread(typed, kind, 16, "key").select(F.col(f"`{kind}`").alias("k"), F.spark_partition_id().alias("at"))
         groups = out.groupBy("k").agg(F.count_distinct("at").alias("workers")).collect()
@@ -180,7 +205,7 @@ def test_small_and_degenerate_planned_by_spark(spark, static):
 
 
 def test_rows_of_a_file_and_of_a_shuffle(spark, tmp_path, static):
-    """The two kinds of input that a real job has; after a shuffle no order is promised, but nothing is lost."""
+    """The two kinds of input of a real job. After a shuffle the order may vary, but no row is lost."""
     skewed(spark, 500).write.parquet(str(tmp_path / "rows"))
     read = spark.read.parquet(str(tmp_path / "rows"))
     shuffled = read.repartition(3)
@@ -191,7 +216,7 @@ def test_rows_of_a_file_and_of_a_shuffle(spark, tmp_path, static):
 
 
 @pytest.mark.connect
-def test_a_stream_looks_ahead(spark, tmp_path):
+def test_the_default_for_a_stream_is_look_ahead(spark, tmp_path):
     skewed(spark, 400, 2).write.parquet(str(tmp_path / "rows"))
     stream = spark.readStream.schema("id bigint, key string, value bigint").parquet(str(tmp_path / "rows"))
     out = spread(stream, "key", 4)
@@ -221,8 +246,8 @@ ODD = [
     "keyspread_worker",
     "keyspread_hash",
     "KeySpread_Bucket",
-    "keyspread_TURN",
-    "keyspread_turn_",
+    "keyspread_SLOT",
+    "keyspread_slot_",
     "a.b",
     "with space",
     "back`tick",
@@ -270,13 +295,13 @@ def test_types_and_values_come_through(typed, static):
         assert as_a_bag(out) == before
 
 
-# What may stand behind it
+# Operations after it
 
 
 @pytest.mark.parametrize("scheme", ["d-choices", "planned"])
 def test_filter_join_select_and_limit_behind_it(spark, rows, scheme):
-    made = plan(rows, "key", WORKERS)
-    where = sent_by(made, hashes(rows, "key")) if scheme == "planned" else both(rows, "key", scheme, WORKERS)[1]
+    planned = plan(rows, "key", WORKERS)
+    where = sent_by(planned, hashes(rows, "key")) if scheme == "planned" else both(rows, "key", scheme, WORKERS)[1]
     out = spread(rows, "key", WORKERS, scheme)
     assert places(out.where("key = 'hot' AND value < 50")) == {
         row.id: where[row.id] for row in rows.where("key = 'hot' AND value < 50").collect()
@@ -293,7 +318,7 @@ def test_filter_join_select_and_limit_behind_it(spark, rows, scheme):
 
 @pytest.mark.parametrize("scheme", ["shuffle", "planned"])
 def test_the_workers_column_means_the_same_wherever_it_is_used(rows, scheme):
-    """A filter on it must not be evaluated apart from the column itself: with state that gives other workers."""
+    """A filter on it must not be evaluated separately: a function with state would return other workers."""
     routed, worker = with_worker(rows, "key", WORKERS, scheme)
     where = places(spread(rows, "key", WORKERS, scheme))
     found = routed.where(F.col(worker).isin(1, 3)).select("id", worker).collect()
@@ -321,7 +346,7 @@ def test_work_per_worker_sees_all_of_a_workers_rows(rows):
     assert found == both(rows, "key", "d-choices", WORKERS)[1]
 
 
-# The session is the user's
+# No setting is changed
 
 
 @pytest.mark.connect
@@ -342,7 +367,7 @@ def test_the_library_uses_nothing_that_connect_does_not_have():
             assert found is None, f"{file.name} has {found and found[0]}"
 
 
-# Bad input: one line that names what is wrong, and nothing else on the screen
+# Bad input: one line that names the problem, and nothing else is printed
 
 
 def refused(call, match):
@@ -365,12 +390,26 @@ def test_a_missing_column_is_named_beside_those_there_are(rows, scheme, capfd):
 
 @pytest.mark.parametrize("key", [[], (), None, 5, [1], ["key", None]])
 def test_a_key_that_is_no_name(rows, key):
-    refused(lambda: spread(rows, key, 3), "key must be the name of a column or a list of names, got")
+    refused(lambda: spread(rows, key, 3), r"key must be a column \(its name or a Column\) or a list of columns, got")
 
 
 @pytest.mark.connect
-def test_a_column_object_is_no_name(rows):
-    refused(lambda: spread(rows, F.col("key"), 3), "key must be the name of a column or a list of names, got Column")
+def test_a_column_that_cannot_be_a_key(spark, rows, capfd):
+    other = spark.range(3).selectExpr("id AS other")
+    cases = [
+        (F.col("nope"), r"key Column<'nope'> is refused by Spark: A column, .* with name `nope` cannot be resolved"),
+        (other.other, r"key Column<'other'> belongs to another DataFrame; pass the name of a column of this one"),
+        (F.sum("value"), r"key Column<'sum\(value\)'> is not one value per row"),
+        (F.explode(F.array("value")), r"key Column<'explode\(array\(value\)\)'> is not one value per row"),
+        (["key", F.create_map("key", "value")], r"column Column<'map\(key, value\)'> has type .*cannot hash maps"),
+    ]
+    for key, message in cases:
+        for call in (spread, plan):
+            refused(lambda call=call, key=key: call(rows, key, 3), message)
+    refused(lambda: aggregate(rows, F.col("nope"), {"n": "count(*)"}, 3), "key Column<'nope'> is refused by Spark")
+    refused(lambda: balance(rows, 9, key=F.max("id")), "is not one value per row")
+    refused(lambda: spread(rows, "key", 3, weight=F.col("nope")), "weight Column<'nope'> is refused by Spark")
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.connect
@@ -419,18 +458,16 @@ def test_greedy_without_choices(rows):
     refused(lambda: spread(rows, "key", 3, "greedy"), "'greedy' needs choices")
 
 
-@pytest.mark.parametrize("option", ["threshold", "seed", "tolerance", "capacity", "half_life"])
+@pytest.mark.parametrize("option", ["threshold", "seed", "tolerance", "counters", "half_life"])
 def test_wrong_values_fail_before_anything_runs(rows, option):
     refused(lambda: spread(rows, "key", 3, "d-choices", **{option: "much"}), option)
 
 
 def test_the_plan_that_is_passed_must_be_a_plan_for_as_many_workers(rows):
-    made = ks.plan(ks.hash_keys(["a"]), workers=4)
-    refused(lambda: spread(rows, "key", 3, plan=made), "the plan is for 4 workers, asked are 3")
-    refused(
-        lambda: spread(rows, "key", 4, plan=made, threshold=0.1), "plan= is given, so 'threshold' has nothing to do"
-    )
-    for wrong in ("{}", made.to_json(), 3):
+    planned = ks.plan(ks.hash_keys(["a"]), workers=4)
+    refused(lambda: spread(rows, "key", 3, plan=planned), "the plan is for 4 workers, not for 3; make a new one")
+    refused(lambda: spread(rows, "key", 4, plan=planned, threshold=0.1), "plan= is given, so 'threshold' has no effect")
+    for wrong in ("{}", planned.to_json(), 3):
         refused(lambda wrong=wrong: spread(rows, "key", 4, plan=wrong), "plan must be a keyspread.Plan, got")
         refused(lambda wrong=wrong: spread(rows, "key", 4, previous=wrong), "previous must be a keyspread.Plan, got")
 

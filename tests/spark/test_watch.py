@@ -1,4 +1,4 @@
-"""Watch and balance: exact loads, near-exact hottest keys, and no pass of its own for a Watch."""
+"""Watch and balance: exact loads, nearly exact hottest keys, and no extra job for a Watch."""
 
 import threading
 
@@ -33,21 +33,21 @@ def run(df):
 
 
 def seen(watch, seconds=60):
-    """Give what a watch has seen, and fail instead of waiting for ever."""
+    """Return the counts of a watch; fail instead of waiting forever."""
     found = []
     waiting = threading.Thread(target=lambda: found.append(watch.balance), daemon=True)
     waiting.start()
     waiting.join(seconds)
-    assert found, "the watch was never told that the job is over"
+    assert found, "the watch did not learn that the job is over"
     return found[0]
 
 
 def test_balance_itself():
-    made = Balance(np.array([4, 1, 3, 0]), (("a", 3),))
-    assert made.rows == 8
-    assert made.imbalance == 4 / 8 - 1 / 4
-    assert made.skew_score == pytest.approx((2 + 1 + 1 + 2) / 4 / 2)
-    assert made.skew_score == metrics.skew_score(made.loads)
+    found = Balance(np.array([4, 1, 3, 0]), (("a", 3),))
+    assert found.rows == 8
+    assert found.imbalance == 4 / 8 - 1 / 4
+    assert found.skew_score == pytest.approx((2 + 1 + 1 + 2) / 4 / 2)
+    assert found.skew_score == metrics.skew_score(found.loads)
     nothing = Balance(np.zeros(3, np.int64))
     assert (nothing.rows, nothing.imbalance, nothing.skew_score, nothing.hottest) == (0, 0.0, 0.0, ())
 
@@ -132,7 +132,7 @@ def test_keys_of_other_types(spark):
 
 
 def test_many_workers_and_many_keys(spark):
-    """More workers than the sketch usually has room for: still exact."""
+    """Many workers, and more keys than the sketch has room for: loads are still exact."""
     df = spark.range(0, 30_000, 1, 2).selectExpr("if(id % 5 = 0, -1, id) AS key")
     watch = Watch(hottest=1)
     out = spread(df, "key", 600, "shuffle", watch=watch)
@@ -172,7 +172,7 @@ def test_nothing_to_see_known_before_or_while_it_runs(spark, scheme):
 def test_bad_input(rows):
     watch = Watch()
     spread(rows, "key", 3, "key", watch=watch)
-    with pytest.raises(InputError, match="this Watch has been on a spread already; make another one"):
+    with pytest.raises(InputError, match="this Watch is used already; make a new one for every spread"):
         spread(rows, "key", 3, "key", watch=watch)
     with pytest.raises(InputError, match="hottest must be at least 0, got -1"):
         Watch(hottest=-1)

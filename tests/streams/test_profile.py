@@ -1,4 +1,4 @@
-"""What a profile says, against counting in plain Python."""
+"""Profiles compared with counting in plain Python."""
 
 import math
 from collections import Counter

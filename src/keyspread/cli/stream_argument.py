@@ -12,7 +12,7 @@ from keyspread.errors import InputError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from keyspread.streams import Made
+    from keyspread.streams import GeneratedStream
     from keyspread.streams.encoded import Encoded
 
 _MOST_MESSAGES = 50_000_000
@@ -30,7 +30,7 @@ class GivenStream:
     title: str
     encoded: "Encoded"
     parameters: dict[str, Any]
-    made: "Made | None" = None
+    made: "GeneratedStream | None" = None
     texts: Any = None
     span: "tuple[float, float] | None" = None
     malformed: Any = None
@@ -94,9 +94,9 @@ def _draw(name: str, given: dict[str, Any], most: int) -> GivenStream:
     from rich.console import Console
 
     from keyspread.cli.screens import layout
-    from keyspread.streams.generated.catalog import DEFAULTS, made_stream
+    from keyspread.streams.generated.catalog import DEFAULTS, named_stream
 
-    stream = made_stream(name, **given)
+    stream = named_stream(name, **given)
     if stream.messages > most:
         remedy = f"--messages {most:.0e}"
         if "scale" in DEFAULTS[name]:
@@ -147,7 +147,7 @@ def _span(times: "npt.NDArray[Any]") -> tuple[float, float] | None:
     return (first, last) if _UNIX[0] <= first and last <= _UNIX[1] else None
 
 
-def _numbers(made: "Made", hashes: set[int]) -> dict[int, int]:
+def _numbers(made: "GeneratedStream", hashes: set[int]) -> dict[int, int]:
     """Find the keys 1, 2, … that have these hashes; the hot ones are mostly among the first."""
     import numpy as np
 

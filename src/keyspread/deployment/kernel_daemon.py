@@ -4,7 +4,7 @@ import numpy as np
 from pyspark.daemon import manager
 
 from keyspread.online.sender import Sender
-from keyspread.planned.look_ahead import common_plan, deal
+from keyspread.planned import look_ahead
 from keyspread.schemes import SCHEMES
 from keyspread.spark.launch.daemon import settle
 
@@ -12,6 +12,6 @@ if __name__ == "__main__":
     few = np.arange(10, dtype=np.int64)
     for scheme in SCHEMES:
         Sender(scheme, 4, choices=3).route(few)
-    deal(few, common_plan([], 4))
+    look_ahead.route(few, workers=4)
     settle()
     manager()

@@ -8,7 +8,6 @@ it is sent, as in an engine with a queue before every worker; Spark routes and m
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -71,8 +70,7 @@ def measure_micro_batches(spark: SparkSession, slots: Slots, setup: Setup, skew:
     parts: list[pa.Table] = []
     slots.ready()
     with tempfile.TemporaryDirectory() as folder:
-        named: dict[str, Any] = {"checkpoint": folder} if streaming(scheme) == "look-ahead" else {}
-        dealt = spread(messages, "key", setup.workers, streaming(scheme), **named)
+        dealt = spread(messages, "key", setup.workers, streaming(scheme))
         query = (
             dealt.mapInArrow(_timing(setup.work, setup.work_seconds, 0.0), _DONE)
             .writeStream.foreachBatch(lambda rows, _: parts.append(_collected(rows)))

@@ -1,1 +1,1 @@
-"""Evaluate schemes without an engine: simulate, compare, model queues; sweeps run many simulations on Spark."""
+"""Evaluation of schemes without an engine: simulate, compare, model queues. Sweeps run many simulations on Spark."""

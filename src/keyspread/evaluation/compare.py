@@ -1,4 +1,4 @@
-"""All schemes and peers side by side on one stream: what each leaves uneven, what it costs, and which to take."""
+"""All schemes and peers side by side on one stream: how even each is, what it costs, and which one to use."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,34 +7,39 @@ from typing import Any
 
 from keyspread.evaluation.simulate import simulate
 from keyspread.schemes import DESCRIPTORS, Kind, resolve
+from keyspread.schemes.key import KeyGrouping
 from keyspread.streams.encoded import Encoded
 
 ALL = tuple(scheme.name for scheme in DESCRIPTORS if not scheme.needs_choices)
-"""Every scheme that needs no further number, and the peers."""
+"""Every scheme that works without options, and the peers."""
 
 EVEN_ENOUGH = 0.1
-"""A busiest worker with at most this part more than its even share is not worth any effort."""
+"""If the busiest worker has at most this fraction more than its even share, nothing needs to be done."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What one scheme did to the stream."""
+    """The result of one scheme on the stream."""
 
     scheme: str
+    """The canonical name."""
     imbalance: float
     """I at the end of the stream."""
     windowed_imbalance: float
-    """Mean over windows of the imbalance within each: what a running job feels."""
+    """The mean of the imbalances within the windows, which a running job notices."""
     busiest: float
-    """Load of the busiest worker within a window, on average, as a multiple of an even share."""
+    """The load of the busiest worker within a window, on average, as a multiple of the even share."""
     replicas: int
+    """The number of distinct (worker, key) pairs."""
     head_replicas: int
+    """The number of distinct (worker, key) pairs of hot keys."""
     replicas_per_key: float
+    """The mean number of workers per key."""
     rate: float
-    """Messages routed per second by one core, in this run."""
+    """Messages routed per second on one core, in this run."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as plain values."""
+        """Return the fields as plain values."""
         return dict(vars(self))
 
 
@@ -49,20 +54,23 @@ def compare(
     progress: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[Compared]:
-    """Simulate every scheme on the stream, in the order given. `progress` is called with the schemes done.
+    """Simulate every scheme on the stream, in the given order.
+
+    Recommended options of a scheme are set unless `options` has others. `progress` is called with the number of schemes
+    that are done.
 
     >>> import numpy as np
     >>> [one.scheme for one in compare(Encoded.of(np.arange(100)), 4, ["key", "planned"])]
     ['key', 'planned']
     """
-    found = []
+    results = []
     for done, scheme in enumerate(schemes, start=1):
-        told = {**resolve(scheme).recommended, **options}  # ours as we recommend it, the paper's as in the paper
-        simulate(_beginning(stream), scheme, workers, sources=sources, seed=seed, **told)  # compiled before the clock
+        used = {**resolve(scheme).recommended, **options}
+        simulate(_beginning(stream), scheme, workers, sources=sources, seed=seed, **used)  # compile before timing
         begin = time.perf_counter()
-        result = simulate(stream, scheme, workers, sources=sources, seed=seed, windows=windows, **told)
+        result = simulate(stream, scheme, workers, sources=sources, seed=seed, windows=windows, **used)
         seconds = time.perf_counter() - begin
-        found.append(
+        results.append(
             Compared(
                 scheme=result.scheme,
                 imbalance=result.imbalance,
@@ -76,7 +84,7 @@ def compare(
         )
         if progress is not None:
             progress(done)
-    return found
+    return results
 
 
 def _beginning(stream: Encoded) -> Encoded:
@@ -84,7 +92,7 @@ def _beginning(stream: Encoded) -> Encoded:
 
 
 def best(compared: Sequence[Compared]) -> Compared:
-    """Give our scheme with the fewest replicas of those that are even enough, else the most even one."""
+    """Return our scheme with the fewest replicas among those that are even enough; if none is, the most even one."""
     compared = [one for one in compared if not _is_peer(one)] or compared
     even = [one for one in compared if one.busiest <= 1 + EVEN_ENOUGH]
     if even:
@@ -97,46 +105,47 @@ def _is_peer(compared: Compared) -> bool:
 
 
 def _routes_one_by_one(compared: Compared) -> bool:
-    """Whether a message can be routed before the next one is known."""
+    """Return whether a message can be routed before the next one is known."""
     return resolve(compared.scheme).kind not in (Kind.PLANNED, Kind.LOOK_AHEAD)
 
 
 def frontier(compared: Sequence[Compared]) -> list[Compared]:
-    """Give those that no other beats in both windowed imbalance and replicas, the most even first."""
-    kept = [one for one in compared if not any(_beats(other, one) for other in compared)]
-    return sorted(kept, key=lambda one: (one.windowed_imbalance, one.replicas))
+    """Return the results that no other beats in both windowed imbalance and replicas, the most even first."""
+    unbeaten = [one for one in compared if not any(_beats(other, one) for other in compared)]
+    return sorted(unbeaten, key=lambda one: (one.windowed_imbalance, one.replicas))
 
 
 def _beats(one: Compared, other: Compared) -> bool:
-    """Whether `one` is no worse in both measures, and better in one."""
+    """Return whether `one` is no worse in both measures and better in at least one."""
     measures, others = (one.windowed_imbalance, one.replicas), (other.windowed_imbalance, other.replicas)
     return measures != others and all(mine <= theirs for mine, theirs in zip(measures, others, strict=True))
 
 
 def advice(compared: Sequence[Compared], workers: int) -> str:
-    """Say in a sentence what to take, also if that is nothing."""
-    usual = next((one for one in compared if one.scheme == "key"), None)
+    """Return a sentence that says which scheme to use, or that none is needed."""
+    by_key = next((one for one in compared if one.scheme == KeyGrouping.name), None)
     if workers == 1:
-        return "One worker has it all: nothing to balance."
-    if usual is not None and usual.busiest <= 1 + EVEN_ENOUGH:
+        return "There is only one worker: nothing to balance."
+    if by_key is not None and by_key.busiest <= 1 + EVEN_ENOUGH:
         return (
-            f"You do not need keyspread here: with key grouping the busiest worker has only {usual.busiest:.2f} × its "
+            f"You do not need keyspread here: with key grouping the busiest worker has only {by_key.busiest:.2f} × its "
             "even share."
         )
     chosen = best(compared)
-    told = f"Take {chosen.scheme}: the busiest worker has {chosen.busiest:.2f} × its even share"
-    if usual is not None and chosen is not usual:
-        told += f", with key grouping it would have {usual.busiest:.1f} ×"
-    told += f"; it costs {chosen.replicas_per_key:.2f} replicas a key."
+    text = f"Use {chosen.scheme}: the busiest worker has {chosen.busiest:.2f} × its even share"
+    if by_key is not None and chosen is not by_key:
+        text += f" (with key grouping {by_key.busiest:.1f} ×)"
+    text += f", at {chosen.replicas_per_key:.2f} replicas per key."
     online = [one for one in compared if _routes_one_by_one(one)]
     if not _routes_one_by_one(chosen) and online:
         other = best(online)
-        told += (
-            f" Where messages must be dealt one by one, {other.scheme}: {other.busiest:.2f} × and "
-            f"{other.replicas_per_key:.2f}."
+        text += (
+            f" If messages must be routed one by one, use {other.scheme}: {other.busiest:.2f} × at "
+            f"{other.replicas_per_key:.2f} replicas per key."
         )
         chosen = other
     better = [one.scheme for one in compared if _is_peer(one) and _beats(one, chosen)]
     if better:
-        told += f" Better than {chosen.scheme} in both: {', '.join(better)}, by the rule of others."
-    return told
+        are = "a published alternative, is" if len(better) == 1 else "published alternatives, are"
+        text += f" {' and '.join(better)}, {are} better than {chosen.scheme} on both counts."
+    return text

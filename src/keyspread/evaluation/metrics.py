@@ -1,4 +1,4 @@
-"""What is measured of an assignment of messages to workers: imbalance, replicas, load of head and tail."""
+"""Measures of the loads of workers: imbalance, skew score; and the windows in which they are measured."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,20 +8,20 @@ import numpy.typing as npt
 
 
 def imbalance(loads: npt.NDArray[Any], capacities: Sequence[float] | None = None) -> float:
-    """Give I = largest share of a worker - 1/n: 0 is perfect, and nothing has no imbalance.
+    """Return I = largest share of a worker - 1/n: 0 is perfect, also without any load.
 
-    Of workers with different `capacities` (multiples of the mean), what counts is the share per capacity.
+    If workers have different `capacities` (multiples of the mean), the share per capacity counts.
 
     >>> imbalance(np.array([50, 25, 25, 0])), imbalance(np.array([75, 25]), capacities=[1.5, 0.5])
     (0.25, 0.0)
     """
     total = loads.sum()
-    burden = loads if capacities is None else loads / np.asarray(capacities)
-    return float(burden.max() / total - 1 / loads.size) if total else 0.0
+    relative = loads if capacities is None else loads / np.asarray(capacities)
+    return float(relative.max() / total - 1 / loads.size) if total else 0.0
 
 
 def skew_score(loads: npt.NDArray[Any]) -> float:
-    """Give the mean absolute deviation of the loads over their mean: 0 is perfect (Flink's data skew score).
+    """Return the mean absolute deviation of the loads over their mean: 0 is perfect (Flink's data skew score).
 
     >>> skew_score(np.array([3, 1]))
     0.5
@@ -31,7 +31,7 @@ def skew_score(loads: npt.NDArray[Any]) -> float:
 
 
 def window_ends(messages: int, windows: int) -> npt.NDArray[np.int64]:
-    """Give the ends of windows with equal message counts (they differ by one at most); none is empty.
+    """Return the ends of windows with equal message counts (they differ by at most one); none is empty.
 
     >>> window_ends(10, 4).tolist()
     [2, 5, 7, 10]

@@ -1,7 +1,7 @@
-"""A folder of results: a run that is in it is never simulated again, and what is in it is whole.
+"""A folder of results: a run that is in it is never simulated again, and every file in it is complete.
 
-Each file is written under a hidden name and then moved, so that a killed sweep leaves only complete ones. The folder
-is an ordinary Parquet data set: pandas, Spark and DuckDB read it as one table with the columns of `runs.SCHEMA`.
+Each file is written under a hidden name and then renamed, so a killed sweep leaves only complete files. The folder is
+an ordinary Parquet data set: pandas, Spark and DuckDB read it as one table with the columns of `run.SCHEMA`.
 """
 
 import hashlib
@@ -17,19 +17,19 @@ import keyspread
 from keyspread.errors import InputError
 from keyspread.evaluation.run import SCHEMA, Run
 
-TABLE_FORMAT = "1"
-"""Counts up when the columns, or what they mean, change."""
+TABLE_FORMAT = "2"
+"""The version of the columns and of what they mean."""
 
 _FORMAT, _VERSION, _RUNS = b"keyspread.table_format", b"keyspread.version", b"keyspread.evaluation.run"
 
 
 class Results:
-    """The results in a folder. Any number of processes may add to it at once."""
+    """The results in a folder. Any number of processes may add results at the same time."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Take a folder; it is made if it is not there, and refused if it cannot be written."""
+        """Open a folder; create it if it does not exist, and refuse it if it cannot be written."""
         self.folder = os.fspath(folder)
-        self._known: dict[str, set[str]] = {}  # the runs of a file, which never changes
+        self._known: dict[str, set[str]] = {}  # file -> its runs; a file never changes
         try:
             os.makedirs(self.folder, exist_ok=True)
             probe = os.path.join(self.folder, f".{uuid.uuid4().hex}")
@@ -42,7 +42,7 @@ class Results:
             ) from None
 
     def add(self, table: pa.Table) -> None:
-        """Keep the result of one or several runs, all or nothing."""
+        """Store the results of one or several runs: all of them or none."""
         runs = sorted(pc.unique(table["run"]).to_pylist())
         about = {
             _FORMAT: TABLE_FORMAT.encode(),
@@ -52,7 +52,7 @@ class Results:
         name = f"part-{hashlib.sha256(about[_RUNS]).hexdigest()[:20]}.parquet"
         hidden = os.path.join(self.folder, f".{uuid.uuid4().hex}")
         try:
-            # Plain columns are repeated for every slot of a run: dictionaries make that nearly free.
+            # The columns of a run repeat for each of its slots: dictionary encoding makes that nearly free.
             pq.write_table(table.replace_schema_metadata(about), hidden, compression="zstd")
             os.replace(hidden, os.path.join(self.folder, name))
         finally:
@@ -60,20 +60,20 @@ class Results:
                 os.remove(hidden)
 
     def done(self) -> set[str]:
-        """Name the runs that are here."""
+        """Return the ids of all stored runs."""
         return {run for part in self._parts() for run in self._about(part)}
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
-        """Give those that are not here, each once."""
+        """Return the runs that are not stored, each once."""
         done = self.done()
         return list({run.id: run for run in runs if run.id not in done}.values())
 
     def table(self, runs: Sequence[Run] | None = None) -> pa.Table:
-        """Give all that is here, or the results of these runs, ordered by run and slot."""
+        """Return all results, or those of these runs, ordered by run and slot."""
         left = self.done() if runs is None else {run.id for run in runs}
         tables = [SCHEMA.empty_table()]
         for part in self._parts():
-            # A run that two sweeps made at the same time is in two files, and counts once.
+            # A run that two sweeps made at the same time is in two files; read it once.
             if take := left & self._about(part):
                 table = pq.read_table(part, schema=SCHEMA)
                 tables.append(table.filter(pc.is_in(table["run"], pa.array(sorted(take), pa.string()))))
@@ -85,14 +85,14 @@ class Results:
         return [os.path.join(self.folder, name) for name in names if name.endswith(".parquet") and name[0] not in "._"]
 
     def _about(self, part: str) -> set[str]:
-        """Name the runs of one file, refused if it is not ours or not of this version."""
+        """Return the ids of the runs in one file; refuse a file of another origin or version."""
         if part not in self._known:
             self._known[part] = self._read_about(part)
         return self._known[part]
 
     @staticmethod
     def _read_about(part: str) -> set[str]:
-        remedy = "choose another folder, or delete this one to compute everything anew"
+        remedy = "choose another folder, or delete this one to compute everything again"
         try:
             about = pq.read_schema(part).metadata or {}
         except (pa.ArrowInvalid, OSError) as problem:

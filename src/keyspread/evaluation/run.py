@@ -1,9 +1,9 @@
-"""A run is one setting of one stream, to be simulated: plain values that can be sent, stored and compared.
+"""A run: one simulation with all its parameters, as plain values that can be sent, stored and compared.
 
     runs = grid([ZipfStream(1.4, 10_000, 10**6)], scheme=["pkg", "dc"], workers=[10, 50], seed=range(3))
 
-`Run.result` simulates it and gives a tidy table, a row a time slot. `result_store.py` keeps such
-tables, `sweep.py` makes many of them at once.
+`Run.result` simulates it and returns a tidy table with one row per time slot. `result_store.py` stores such tables,
+and `sweep.py` computes many of them at once.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from keyspread import checks
+from keyspread.deprecation import current_names
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.evaluation.simulate import Simulation, simulate
@@ -26,22 +27,22 @@ from keyspread.streams.encoded import Encoded
 
 
 class StreamRecipe(Protocol):
-    """A stream that can be had anywhere: `streams.ZipfStream`, `streams.FileStream`, …"""
+    """A description of a stream from which any process can load it: `streams.ZipfStream`, `streams.FileStream`, …"""
 
     @property
     def title(self) -> str:
-        """A few words for people."""
+        """A short description for people."""
 
     def parameters(self) -> dict[str, Any]:
-        """Everything that decides the stream, as plain values."""
+        """Return everything that decides the stream, as plain values."""
 
     def encoded(self) -> Encoded:
-        """Bring it into memory."""
+        """Load the stream into memory."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One stream, one scheme, one setting. Equal runs give equal results."""
+    """One stream, one scheme, one set of parameters. Equal runs have equal results."""
 
     stream: StreamRecipe
     scheme: str
@@ -50,25 +51,25 @@ class Run:
     seed: int = 0
     windows: int = 50
     options: tuple[tuple[str, Any], ...] = field(default=())
-    """Of the senders: threshold, tolerance, capacity, choices, half_life."""
+    """The options of the scheme, sorted by name."""
 
     @classmethod
     def of(cls, stream: StreamRecipe, scheme: str, workers: int, **settings: Any) -> "Run":
-        """Check a setting and put it in order."""
-        own = {
+        """Check the parameters and return the run, with the canonical name of its scheme."""
+        numbers = {
             name: checks.whole_number(name, settings.pop(name, getattr(cls, name)), least, 2**63 - 1)
             for name, least in (("sources", 1), ("seed", 0), ("windows", 1))
         }
-        options = {name: value for name, value in settings.items() if value is not None}
+        options = {name: value for name, value in current_names(settings).items() if value is not None}
         workers = checks.whole_number("workers", workers)
         found = resolve(scheme)
         taken = found.accept(options)
         if found.rule is not None:
-            Settings.of(found.rule, workers, seed=own["seed"], **taken)
-        return cls(stream, found.name, workers, options=tuple(sorted(options.items())), **own)
+            Settings.of(found.rule, workers, seed=numbers["seed"], **taken)
+        return cls(stream, found.name, workers, options=tuple(sorted(options.items())), **numbers)
 
     def parameters(self) -> dict[str, Any]:
-        """Everything that decides the result, as plain values."""
+        """Return everything that decides the result, as plain values."""
         return {
             **self.stream.parameters(),
             "scheme": self.scheme,
@@ -81,12 +82,12 @@ class Run:
 
     @cached_property
     def id(self) -> str:
-        """A name for this run and no other."""
+        """A name that no other run has."""
         text = json.dumps(self.parameters(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     def result(self, stream: Encoded | None = None) -> pa.Table:
-        """Simulate it; `stream` is what `self.stream.encoded()` gives, if that is at hand."""
+        """Simulate the run and return its rows; `stream` is `self.stream.encoded()`, if it is already loaded."""
         encoded = self.stream.encoded() if stream is None else stream
         done = simulate(
             encoded,
@@ -100,7 +101,7 @@ class Run:
         return _rows(self, done, int(encoded.counts.max(initial=0)))
 
 
-# Given to a scheme, in contrast to what it found.
+# The option is stored under another name, because `choices` is also a result.
 _GIVEN = {"choices": "fixed_choices"}
 
 _SETTING = {
@@ -117,7 +118,7 @@ _SETTING = {
     "sources": pa.int64(),
     "seed": pa.int64(),
     "tolerance": pa.float64(),
-    "capacity": pa.int64(),
+    "counters": pa.int64(),
     "fixed_choices": pa.int64(),
     "half_life": pa.string(),  # a number of messages, or auto
 }
@@ -138,7 +139,7 @@ _WHOLE = {
 }
 _SLOT = {"slot": pa.int32(), "slot_end": pa.int64(), "imbalance": pa.float64(), "window_imbalance": pa.float64()}
 SCHEMA = pa.schema({"run": pa.string(), **_SETTING, **_WHOLE, **_SLOT})
-"""A row a run and a time slot: the setting, what came of the whole run, and the slot's own numbers."""
+"""One row per run and time slot: the parameters, the results of the whole run, and the results of the slot."""
 
 
 def _rows(run: Run, done: Simulation, top_messages: int) -> pa.Table:
@@ -163,7 +164,7 @@ def _rows(run: Run, done: Simulation, top_messages: int) -> pa.Table:
 
 
 def grid(streams: Iterable[StreamRecipe], **settings: Any) -> list[Run]:
-    """Make a run of every stream with every combination of settings; a setting is one value or several.
+    """Return a run of every stream with every combination of parameters; a parameter is one value or several.
 
     >>> from keyspread.streams import ZipfStream
     >>> runs = grid([ZipfStream(1.4, 100, 1000)], scheme=["pkg", "dc"], workers=[5, 10], seed=range(3))
@@ -172,7 +173,7 @@ def grid(streams: Iterable[StreamRecipe], **settings: Any) -> list[Run]:
     """
     for needed in ("scheme", "workers"):
         if needed not in settings:
-            raise InputError(f"a grid needs {needed}: one value or several")
+            raise InputError(f"a grid needs {needed}: pass one value or several")
     several = {name: _several(value) for name, value in settings.items()}
     return [
         Run.of(stream, **dict(zip(several, values, strict=True)))

@@ -1,7 +1,7 @@
-"""The simulator: one stream, dealt round robin to s senders, and what came of it. In-process, no engine.
+"""The simulator: one stream through s senders, and the exact loads, imbalances and replicas that result.
 
-A stretch of messages is routed, tallied and forgotten: beside the stream itself, memory is one bit for each key and
-worker.
+It runs in this process, without an engine. Messages are routed and counted in chunks, and not kept: besides the stream
+itself, the memory is one bit per key and worker.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from keyspread.kernels.balance import words_for
 from keyspread.kernels.tally import count_bits, tally
 from keyspread.online.sender import Sender
 from keyspread.peers import Peer
-from keyspread.planned.look_ahead import Memory, common_plan, deal
+from keyspread.planned.look_ahead import plan_part
 from keyspread.planned.plan import Plan
 from keyspread.planned.planner import plan
 from keyspread.schemes import Kind, resolve
@@ -33,39 +33,56 @@ _Weights = npt.NDArray[np.int64] | None
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a scheme did to a stream. Loads are messages, or their weights; imbalances are shares, per capacity."""
+    """The result of routing a stream by one scheme.
+
+    Loads count messages, or add up their weights. The imbalance I is the largest share of a worker - 1/n. If workers
+    differ in capacity, the share per capacity counts.
+    """
 
     scheme: str
+    """The canonical name of the scheme."""
     workers: int
+    """The number of workers n."""
     sources: int
+    """The number of senders; message i is routed by sender i mod `sources`."""
     seed: int
+    """The seed."""
     messages: int
+    """The number of messages."""
     keys: int
+    """The number of distinct keys."""
     threshold: float
+    """The minimum share of a hot key."""
     imbalance: float
-    """I at the end of the stream: largest share of a worker - 1/n."""
+    """I at the end of the stream."""
     mean_imbalance: float
-    """Mean of I(t) at the window ends."""
+    """The mean of I(t) at the window ends."""
     windowed_imbalance: float
-    """Mean over windows of the imbalance of the window's own messages."""
+    """The mean of the imbalances within the windows."""
     loads: npt.NDArray[np.int64]
+    """The load of every worker."""
     head_load: npt.NDArray[np.int64]
-    """The part of `loads` from keys whose share of the whole stream is at least the threshold."""
+    """The part of `loads` from hot keys: those whose share of the whole stream is at least the threshold."""
     tail_load: npt.NDArray[np.int64]
+    """The part of `loads` from all other keys."""
     replicas: int
-    """Distinct (worker, key) pairs."""
+    """The number of distinct (worker, key) pairs."""
     head_replicas: int
+    """The number of distinct (worker, key) pairs of hot keys."""
     choices: tuple[int, ...]
-    """How many workers a hot key could use in the end, one number a source (planned: the most that one used)."""
+    """How many workers a hot key may use at the end, per sender; planned: the most that a hot key used."""
     sender_error: float
-    """How far a sender's own view of a worker's load was off in the end, as a part of it; the largest of all."""
+    """The largest error of a sender's own estimate of a worker's share at the end, relative to the true share; shares
+    below 1/n count as 1/n. 0 for schemes that count the batch."""
     imbalance_over_time: npt.NDArray[np.float64]
-    """I(t) at the window ends."""
+    """I(t) at the end of every window, from the start of the stream."""
     window_imbalance: npt.NDArray[np.float64]
+    """The imbalance within every window."""
     assignment: npt.NDArray[np.int32] | None = None
+    """The worker of every message, if it was asked for."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all but the assignment as plain values, ready for JSON."""
+        """Return all fields except the assignment as plain values, ready for JSON."""
         return {
             name: value.tolist()
             if isinstance(value, np.ndarray)
@@ -91,15 +108,19 @@ def simulate(
     progress: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Simulation:
-    """Deal a stream to `sources` senders in turn and give the exact loads, imbalances and replicas that result.
+    """Route a stream through `sources` senders in turn, and return the exact loads, imbalances and replicas.
 
-    `scheme` is one of `SCHEMES`, with the options of `Sender`; or one of `keyspread.peers.PEERS`; or "planned", which
-    plans every window from itself (options: those of `plan`); or "look-ahead", which takes a window for a batch of
-    which each source sees its own part before it deals it. `weights`, one whole number a message, make loads their
-    sums; `capacities`, one number a worker, make an even load one in proportion to them.
+    `scheme` is one of these:
 
-    `progress` is called with the number of messages routed so far. A stream that is simulated often is best given as
-    `keyspread.streams.Encoded`, which saves finding its keys each time.
+    - one of `SCHEMES`, with the options of `Sender`
+    - "planned", which plans every window from the window itself, with the options of `plan`
+    - "look-ahead", which takes a window as a batch: each sender reads its part of it before it routes it
+    - one of `keyspread.peers.PEERS`
+
+    With `weights`, one whole number per message, a load is the sum of weights. With `capacities`, one number per
+    worker, loads are even if they are proportional to the capacities. `assignment=True` keeps the worker of every
+    message. `progress` is called with the number of messages routed so far. If a stream is simulated more than once,
+    pass it as `keyspread.streams.Encoded`: its keys are then looked for only once.
 
     >>> stream = np.random.default_rng(1).zipf(2.0, 10_000)
     >>> result = simulate(stream, "w-choices", workers=10)
@@ -118,7 +139,7 @@ def simulate(
         options = options | {"capacities": capacities}
     found = resolve(scheme)
     taken = found.accept(options)
-    router: _Dealt | _Planner | _LookingAhead
+    router: _InTurn | _Planner | _LookingAhead
     if found.kind is Kind.PLANNED:
         router = _Planner(workers, sources, taken)
     elif found.kind is Kind.LOOK_AHEAD:
@@ -133,22 +154,22 @@ def simulate(
     is_head = by_key >= least_hot_count(router.threshold, int(by_key.sum()))
     loads = np.zeros((ends.size, workers), np.int64)
     head_load = np.zeros(workers, np.int64)
-    met = np.zeros((stream.hashes.size, words_for(workers)), np.uint64)
-    kept = np.empty(stream.messages if assignment else 0, np.int32)
+    workers_of_key = np.zeros((stream.hashes.size, words_for(workers)), np.uint64)
+    assigned = np.empty(stream.messages if assignment else 0, np.int32)
     begin = 0
     for window, end in enumerate(ends.tolist()):
-        for start, stop in router.stretches(begin, end):
-            own = None if weighed is None else weighed[start:stop]
-            routed = router.route(stream.part(start, stop), start, own)
-            weight = _UNWEIGHED if own is None else own
-            tally(stream.ids[start:stop], routed, weight, is_head, loads[window], head_load, met)
+        for start, stop in router.chunks(begin, end):
+            part = None if weighed is None else weighed[start:stop]
+            routed = router.route(stream.part(start, stop), start, part)
+            weight = _UNWEIGHED if part is None else part
+            tally(stream.ids[start:stop], routed, weight, is_head, loads[window], head_load, workers_of_key)
             if assignment:
-                kept[start:stop] = routed
+                assigned[start:stop] = routed
             if progress is not None:
                 progress(stop)
         begin = end
     replicas = np.empty(stream.hashes.size, np.int64)
-    count_bits(met, replicas)
+    count_bits(workers_of_key, replicas)
     total = loads.sum(axis=0)
     over_time = np.array([metrics.imbalance(row, relative) for row in np.cumsum(loads, axis=0)])
     window_imbalance = np.array([metrics.imbalance(row, relative) for row in loads])
@@ -172,73 +193,73 @@ def simulate(
         sender_error=router.error(total),
         imbalance_over_time=over_time,
         window_imbalance=window_imbalance,
-        assignment=kept if assignment else None,
+        assignment=assigned if assignment else None,
     )
 
 
-class _Dealt:
-    """Message i goes to sender i mod s. Senders know nothing of each other, so each can take its part in one go."""
+class _InTurn:
+    """Message i is routed by sender i mod s. Senders are independent, so each routes its part of a chunk at once."""
 
     threshold: float
     _senders: Sequence[Sender | Peer]
 
-    def stretches(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Cut a window into what is routed at once."""
+    def chunks(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the chunks of a window: each is routed at once."""
         step = _CHUNK * min(4, len(self._senders))
         for start in range(begin, end, step):
             yield start, min(start + step, end)
 
     def route(self, keys: npt.NDArray[np.int64], start: int, weights: _Weights) -> npt.NDArray[np.int32]:
-        """Route the messages from `start` on."""
+        """Route a chunk that begins at message `start`."""
         routed = np.empty(keys.size, np.int32)
         count = len(self._senders)
         for source, sender in enumerate(self._senders):
-            own = slice((source - start) % count, None, count)
+            part = slice((source - start) % count, None, count)
             if isinstance(sender, Sender) and weights is not None:
-                routed[own] = sender.route(keys[own], weights[own])
+                routed[part] = sender.route(keys[part], weights[part])
             else:
-                routed[own] = sender.route(keys[own])
+                routed[part] = sender.route(keys[part])
         return routed
 
     @property
     def choices(self) -> tuple[int, ...]:
-        """How many workers a hot key may use now, by source."""
+        """How many workers a hot key may use now, per sender."""
         return tuple(sender.choices for sender in self._senders)
 
     def error(self, loads: npt.NDArray[np.int64]) -> float:
-        """Give the largest difference between a worker's share of one sender and of all, as a part of the latter.
+        """Return the largest difference between a worker's share at one sender and overall, relative to the latter.
 
-        A worker with less than an even share is measured by that: of a load near nothing no part says anything.
+        Shares below an even one count as even: relative to a load near 0, any difference would be large.
         """
         shares = loads / max(1, loads.sum())
         scale = np.maximum(shares, 1 / loads.size)
-        own = [sender.loads / sender.loads.sum() for sender in self._senders if sender.loads.sum()]
-        return max((float((np.abs(view - shares) / scale).max()) for view in own), default=0.0)
+        estimates = [sender.loads / sender.loads.sum() for sender in self._senders if sender.loads.sum()]
+        return max((float((np.abs(estimate - shares) / scale).max()) for estimate in estimates), default=0.0)
 
 
-class _Senders(_Dealt):
-    """Senders of ours."""
+class _Senders(_InTurn):
+    """One `Sender` per source."""
 
     def __init__(self, scheme: str, workers: int, sources: int, seed: int, options: dict[str, Any]) -> None:
         senders = [Sender(scheme, workers, source=source, seed=seed, **options) for source in range(sources)]
         self._senders, self.threshold = senders, senders[0].settings.threshold
 
 
-class _Peers(_Dealt):
-    """Senders by somebody else's rule; where a user names the hot keys, we name those of the whole stream."""
+class _Peers(_InTurn):
+    """One peer per source. If the rule needs to know the hot keys, it gets those of the whole stream."""
 
     def __init__(
         self, peer: type[Peer], workers: int, sources: int, seed: int, options: dict[str, Any], stream: Encoded
     ) -> None:
         self.threshold = peer(workers, **options).threshold
-        if peer.is_told_hot_keys and "hot" not in options:
+        if peer.takes_hot_keys and "hot" not in options:
             hot = stream.hashes[stream.counts >= least_hot_count(self.threshold, stream.messages)]
             options = options | {"hot": hot}
         self._senders = [peer(workers, source=source, seed=seed, **options) for source in range(sources)]
 
 
 class _Planner:
-    """Every window is planned from itself, close to the plan before."""
+    """Plans every window from the window itself, close to the plan before it."""
 
     def __init__(self, workers: int, sources: int, options: dict[str, Any]) -> None:
         self.threshold = checked_threshold(options.get("threshold"), workers)
@@ -247,58 +268,61 @@ class _Planner:
         self._plan: Plan | None = None
         self._most = 1
 
-    def stretches(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Give the window whole: its plan is made from all of it."""
+    def chunks(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the whole window: its plan is made from all of its messages."""
         yield begin, end
 
     def route(self, keys: npt.NDArray[np.int64], start: int, weights: _Weights) -> npt.NDArray[np.int32]:
         """Plan these messages, then route them."""
-        made = plan(keys, self._workers, previous=self._plan, weights=weights, **self._options)
-        self._plan = made
-        self._most = max([self._most, *(len(key.workers) for key in made.head)])
-        return made.route(keys)
+        self._plan = plan(keys, self._workers, previous=self._plan, weights=weights, **self._options)
+        self._most = max([self._most, *(len(key.workers) for key in self._plan.head)])
+        return self._plan.route(keys)
 
     @property
     def choices(self) -> tuple[int, ...]:
-        """The most workers that a hot key used."""
+        """The largest number of workers that a hot key used."""
         return (self._most,) * self._sources
 
     def error(self, loads: npt.NDArray[np.int64]) -> float:
-        """Nothing is estimated: the batch is counted."""
+        """Return 0: the batch is counted, not estimated."""
         return 0.0
 
 
 class _LookingAhead:
-    """Every window is a batch: each source plans its own part around the common plan of the batch before."""
+    """Every window is a batch, of which each source plans and routes its own part."""
 
     def __init__(self, workers: int, sources: int, options: dict[str, Any]) -> None:
         self.threshold = checked_threshold(options.get("threshold"), workers)
         self._workers, self._sources = workers, sources
         self._capacities = options.get("capacities")
-        self._memories: list[Memory] = []
+        self._most = [1] * sources
 
-    def stretches(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Give the batch whole."""
+    def chunks(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Return the whole batch, because it is planned as a whole."""
         yield begin, end
 
     def route(self, keys: npt.NDArray[np.int64], start: int, weights: _Weights) -> npt.NDArray[np.int32]:
-        """Deal a batch, message i to source i mod s."""
-        common = common_plan(self._memories, self._workers, self.threshold, self._capacities)
-        self._memories = []
+        """Route a batch; message i belongs to source i mod s."""
         routed = np.empty(keys.size, np.int32)
         for source in range(self._sources):
-            own = slice((source - start) % self._sources, None, self._sources)
-            weighed = None if weights is None else weights[own]
-            routed[own], memory = deal(keys[own], common, source=source, threshold=self.threshold, weights=weighed)
-            self._memories.append(memory)
+            part = slice((source - start) % self._sources, None, self._sources)
+            planned = plan_part(
+                keys[part],
+                self._workers,
+                source=source,
+                threshold=self.threshold,
+                weights=None if weights is None else weights[part],
+                capacities=self._capacities,
+            )
+            routed[part] = planned.route(keys[part])
+            self._most[source] = max([self._most[source], *(len(key.workers) for key in planned.head)])
         return routed
 
     @property
     def choices(self) -> tuple[int, ...]:
-        """The most workers that the common plan gives a hot key."""
-        hot = self._memories[0].common.head if self._memories else ()
-        return (max((len(key.workers) for key in hot), default=1),) * self._sources
+        """The largest number of workers that a hot key used, per source."""
+        return tuple(self._most)
 
     def error(self, loads: npt.NDArray[np.int64]) -> float:
-        """Nothing is estimated: each part is counted."""
+        """Return 0: nothing is estimated, each part is counted."""
         return 0.0

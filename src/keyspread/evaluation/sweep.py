@@ -1,7 +1,8 @@
-"""Many simulations as one Spark job: a task brings a stream into its memory once and tries many settings on it.
+"""Many simulations as one Spark job: a task loads a stream once and runs many simulations on it.
 
-A task writes what it found as soon as it is done, so a sweep that was killed goes on where it stopped, and a task
-that runs twice writes the same file twice. Every executor must see the folder of results and the files of the streams.
+A task writes its results as soon as it is done. So a sweep that was killed resumes where it stopped, and a task that
+runs twice writes the same file twice. Every executor needs access to the folder of results and the files of the
+streams.
 """
 
 import threading
@@ -13,10 +14,10 @@ from pyspark.sql import SparkSession
 from keyspread.evaluation.result_store import Results
 from keyspread.evaluation.run import Run
 
-_RUNS_A_TASK = 16
-"""At most: bringing a stream into memory costs about as much as one or two runs on it."""
+_RUNS_PER_TASK = 16
+"""The maximum; loading a stream costs about as much as one or two runs on it."""
 
-_PATIENCE = 0.5  # seconds between two looks at what is done
+_POLL_SECONDS = 0.5  # between two looks at the progress
 
 
 def sweep(
@@ -24,8 +25,8 @@ def sweep(
 ) -> int:
     """Simulate the runs that `results` does not have yet, and return how many those were.
 
-    The same numbers as `keyspread.simulate`, whatever the cluster. `progress` is called with the messages routed so
-    far and in all.
+    The numbers are those of `keyspread.simulate`, on any cluster. `progress` is called with the number of messages
+    routed so far and with the total.
 
     >>> import tempfile
     >>> from keyspread.evaluation.run import grid
@@ -41,21 +42,23 @@ def sweep(
         return 0
     tasks = _tasks(todo)
     numbers = spark.range(0, len(tasks), 1, len(tasks))
-    job = numbers.mapInArrow(_simulating(tasks, results.folder), "runs bigint")
+    job = numbers.mapInArrow(_simulator(tasks, results.folder), "runs bigint")
     if progress is None:
         job.collect()
     else:
-        _watched(job.collect, todo, results, progress)
+        _with_progress(job.collect, todo, results, progress)
     return len(todo)
 
 
 def _tasks(runs: Sequence[Run]) -> list[list[Run]]:
-    """Put runs of one stream together, dear tasks first: the last ones to end shall be short."""
+    """Group the runs by stream. Expensive tasks come first, so that the last ones to end are short."""
     by_stream: dict[str, list[Run]] = {}
     for run in runs:
         by_stream.setdefault(repr(run.stream), []).append(run)
     tasks = [
-        own[start : start + _RUNS_A_TASK] for own in by_stream.values() for start in range(0, len(own), _RUNS_A_TASK)
+        group[start : start + _RUNS_PER_TASK]
+        for group in by_stream.values()
+        for start in range(0, len(group), _RUNS_PER_TASK)
     ]
     return sorted(tasks, key=lambda task: -sum(map(_cost, task)))
 
@@ -64,7 +67,7 @@ def _cost(run: Run) -> int:
     return int(run.stream.parameters().get("messages") or 1)
 
 
-def _simulating(tasks: list[list[Run]], folder: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _simulator(tasks: list[list[Run]], folder: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def simulate_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         results = Results(folder)
         for batch in batches:
@@ -77,10 +80,10 @@ def _simulating(tasks: list[list[Run]], folder: str) -> Callable[[Iterator[pa.Re
     return simulate_tasks
 
 
-def _watched(
+def _with_progress(
     action: Callable[[], object], todo: Sequence[Run], results: Results, progress: Callable[[int, int], None]
 ) -> None:
-    """Do it in another thread and tell how far it is, by what lies in the folder: that works on any cluster."""
+    """Run the action in a thread and report progress from the files in the folder, which works on any cluster."""
     problems: list[BaseException] = []
 
     def act() -> None:
@@ -94,7 +97,7 @@ def _watched(
     thread = threading.Thread(target=act, daemon=True)
     thread.start()
     while thread.is_alive():
-        thread.join(_PATIENCE)
+        thread.join(_POLL_SECONDS)
         progress(sum(costs.get(run, 0) for run in results.done()), total)
     if problems:
         raise problems[0]

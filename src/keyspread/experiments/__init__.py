@@ -1,4 +1,6 @@
-"""The paper's analysis and simulation, made anew: one file a figure, `reproduce.py` makes them.
+"""Reproduce the paper's figures, tables and claims: one file per figure, in `figures/` and `claims/`.
 
-parameters → runs (simulated on Spark, `evaluation/sweep.py`) → table → plot → verdicts → report (`report/page.py`)
+parameters → runs (simulated on Spark by `evaluation/sweep.py`) → table → plot → verdicts → report (`report/page.py`)
+
+`reproduce.py` lists all figures and takes them through these steps.
 """

@@ -1,7 +1,7 @@
-"""What a figure is: parameters → runs → table → plot → verdicts. Each file `figure_NN.py` of this folder holds one.
+"""The interface of a figure: parameters → runs → table → plot → verdicts.
 
-A figure without runs is computed from the law alone. The table is tidy, a row a point of the plot, and is all that the
-plot and the verdicts see: whoever has the table can draw the plot again.
+A figure without runs is computed from the Zipf law alone. The table is tidy: one row per point of the plot. The plot
+and the verdicts depend on the table only, so anyone who has the table can draw the plot again.
 """
 
 from abc import ABC, abstractmethod
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 
 class Figure(ABC):
-    """One figure or table of the paper, made anew."""
+    """One figure, table or claim of the paper, and how to reproduce it."""
 
     name: ClassVar[str]
-    """What a user types: 1, 3, …, 12, table-1, …, estimate."""
+    """The name on the command line: 1, 3, …, 14, table-1, …, estimate."""
     label: ClassVar[str]
-    """'Figure 10', 'Table I', …: how the paper calls it."""
+    """The name in the paper: 'Figure 10', 'Table I', …"""
     title: ClassVar[str]
     paper: ClassVar[str]
-    """What the paper shows there and says of it, in our words."""
-    made: ClassVar[str]
-    """How ours was made, and where it differs."""
+    """What the paper shows and claims there, in our words."""
+    method: ClassVar[str]
+    """How our figure is produced, and how it differs from the paper's."""
     deployed: ClassVar[bool] = False
-    """Made from a measurement on a running engine (`Scale.deployment`), which takes minutes of a quiet machine."""
+    """Whether it needs a measurement on a running engine (`Scale.deployment`), which takes several minutes."""
 
     def runs(self, scale: Scale) -> list[Run]:
-        """List the simulations it needs."""
+        """Return the simulations that the figure needs."""
         return []
 
     @abstractmethod
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
-        """Make the tidy table. `results` has a row for each of `runs` and each of its slots (see `runs.SCHEMA`)."""
+        """Build the table. `results` has one row per run and time slot (see `keyspread.evaluation.run.SCHEMA`)."""
 
     def plot(self, table: pd.DataFrame) -> "Picture | None":
-        """Draw the table; None for what is a table in the paper too."""
+        """Draw the table; return None if it is a table in the paper too."""
         return None
 
     @abstractmethod
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        """Judge what the paper claims there by our table alone."""
+        """Judge the paper's claims by our table alone."""

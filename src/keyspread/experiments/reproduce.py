@@ -1,4 +1,4 @@
-"""All figures, and the way from their names to what was found: runs simulated once, whichever figures share them."""
+"""List all figures and reproduce some of them. Figures that share a run share its result."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from keyspread.experiments.claims.constraints import ClaimConstraints
 from keyspread.experiments.claims.estimate import ClaimEstimate
 from keyspread.experiments.claims.memory import ClaimMemory
 from keyspread.experiments.figure import Figure
+from keyspread.experiments.figure_result import FigureResult
 from keyspread.experiments.figures.figure_01 import Figure01
 from keyspread.experiments.figures.figure_03 import Figure03
 from keyspread.experiments.figures.figure_04 import Figure04
@@ -25,7 +26,6 @@ from keyspread.experiments.figures.figure_11 import Figure11
 from keyspread.experiments.figures.figure_12 import Figure12
 from keyspread.experiments.figures.figure_13 import Figure13
 from keyspread.experiments.figures.figure_14 import Figure14
-from keyspread.experiments.outcome import Reproduced
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.tables import Table1, Table2, Table3
 
@@ -56,13 +56,13 @@ FIGURES: dict[str, Figure] = {
         ClaimMemory(),
     )
 }
-"""In the order of the report."""
+"""All figures by name, in the order of the report."""
 
 
 def find_figures(names: Sequence[str], deployed: bool = False) -> list[Figure]:
-    """Give the figures of these names; 'figure-10', 'fig10' and '10' are the same.
+    """Return the figures with these names; 'figure-10', 'fig10' and '10' are the same.
 
-    None means all of them, but for those of a running engine unless there is a measurement (`deployed`).
+    No names mean all figures; those of a running engine only if there is a measurement (`deployed`).
     """
     if not names:
         return [figure for figure in FIGURES.values() if deployed or not figure.deployed]
@@ -76,7 +76,7 @@ def find_figures(names: Sequence[str], deployed: bool = False) -> list[Figure]:
 
 
 def runs_of(figures: Sequence[Figure], scale: Scale) -> list[Run]:
-    """Give what has to be simulated for these figures, each run once."""
+    """Return the runs that these figures need, each run once."""
     return list({run.id: run for figure in figures for run in figure.runs(scale)}.values())
 
 
@@ -86,12 +86,15 @@ def reproduce(
     results: Results,
     spark: "SparkSession | None",
     progress: Callable[[int, int], None] | None = None,
-) -> list[Reproduced]:
-    """Simulate on Spark what `results` does not have yet, then make every figure. Without runs, Spark is not needed."""
+) -> list[FigureResult]:
+    """Simulate on Spark the runs that `results` does not have yet, then return the result of every figure.
+
+    `spark` may be None if no run is missing.
+    """
     runs = runs_of(figures, scale)
     if spark is not None:
         from keyspread.evaluation.sweep import sweep
 
         sweep(spark, runs, results, progress)
     found: pd.DataFrame = results.table(runs).to_pandas()
-    return [Reproduced.of(figure, scale, found) for figure in figures]
+    return [FigureResult.of(figure, scale, found) for figure in figures]

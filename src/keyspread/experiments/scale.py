@@ -1,4 +1,4 @@
-"""How large the experiments are: `quick` shows the shapes within minutes, `paper` uses the paper's sizes."""
+"""The size of the experiments: `quick` shows the shapes within minutes, `paper` uses the paper's sizes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes and seeds. A seed gives a stream of its own and hash functions of its own."""
+    """Sizes and seeds of the experiments. Each seed has its own streams and its own hash functions."""
 
     name: str
     messages: int
@@ -24,17 +24,17 @@ class Scale:
     twitter: float
     cashtags: float
     data: tuple[StreamRecipe, ...] = ()
-    """The user's own streams, in place of the look-alikes."""
+    """Streams of the user, which replace the look-alikes."""
     deployment: "Deployment | None" = None
-    """What was measured on a running engine, for figures 13 and 14."""
+    """The measurement on a running engine, for figures 13 and 14."""
 
     def wikipedia_stream(self, seed: int) -> StreamRecipe:
-        """Give the user's wikibench trace, or WP's look-alike."""
+        """Return the user's wikibench trace, or else the look-alike of WP."""
         traces = [stream for stream in self.data if getattr(stream, "format", None) == "wikibench"]
         return traces[0] if traces else look_alike("wp", self.wikipedia, seed)
 
     def real_streams(self, seed: int) -> dict[str, StreamRecipe]:
-        """Give the streams of figures 1, 11 and 12 by their symbol."""
+        """Return the streams of figures 11 and 12 and of table I by their symbol."""
         if self.data:
             return {stream.title: stream for stream in self.data}
         sizes = {"WP": self.wikipedia, "TW": self.twitter, "CT": self.cashtags}
@@ -47,13 +47,13 @@ def _skews(step: int) -> tuple[float, ...]:
 
 SCALES = {
     "quick": Scale("quick", 10**6, _skews(2), (0, 1, 2), wikipedia=0.05, twitter=0.001, cashtags=1.0),
-    # TW in full would be 1.2 G messages and 31 M keys: days of work for a figure that does not change with its size.
+    # TW has 1.2 G messages and 31 M keys. All of it would take a day for a figure that does not depend on the size.
     "paper": Scale("paper", 10**7, _skews(1), (0, 1, 2), wikipedia=1.0, twitter=0.05, cashtags=1.0),
 }
 
 
 def find_scale(name: str, seeds: int | None = None, data: Sequence[StreamRecipe] = ()) -> Scale:
-    """Give a scale by its name, with another number of seeds or with the user's own streams."""
+    """Return the scale with this name, with another number of seeds or with the user's streams if given."""
     found = SCALES.get(name.lower())
     if found is None:
         raise InputError(f"unknown scale {name!r}; known are {', '.join(SCALES)}")

@@ -1,11 +1,11 @@
-"""A claim of the paper, and what our own numbers say of it. Nothing here knows a figure."""
+"""Verdicts: a claim of the paper, our numbers, and whether the claim holds."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """How a claim came out."""
+    """Whether a claim holds."""
 
     HOLDS = "holds"
     IN_PART = "holds in part"
@@ -14,7 +14,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One claim. `measured` is computed from our results, `why` is there unless the claim simply holds."""
+    """One claim of the paper. `measured` is computed from our results; `why` is empty only if the claim holds."""
 
     claim: str
     where: str
@@ -23,12 +23,12 @@ class Verdict:
     why: str = ""
 
     def to_dict(self) -> dict[str, str]:
-        """Give it as plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         return {name: str(value) for name, value in asdict(self).items()}
 
 
 def judge(claim: str, where: str, measured: str, holds: bool, *, in_part: bool = False, why: str = "") -> Verdict:
-    """Make a verdict: `holds`, else `in_part`, else not. The reason is dropped where the claim simply holds.
+    """Return a verdict: the claim holds, else it holds in part, else it does not. `why` is dropped if it holds.
 
     >>> judge("two and two is five", "Fig. 0", "4", 2 + 2 == 5, why="it is four").outcome.value
     'does not hold'

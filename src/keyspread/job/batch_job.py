@@ -26,7 +26,7 @@ from keyspread.planned.plan import Plan
 from keyspread.schemes import PLANNED, Kind, online_scheme, resolve
 from keyspread.spark.aggregate import aggregate
 from keyspread.spark.plan import plan as plan_rows
-from keyspread.spark.routing.keys import Key, key_hash, quoted
+from keyspread.spark.routing.keys import key_hash, quoted
 from keyspread.spark.watch import Watch
 from keyspread.threshold import checked_threshold
 
@@ -279,12 +279,12 @@ def _check_rows(source: Source, total: int, malformed: Malformed, strict: bool) 
         raise InputError(f"{source.title}: no rows{reason}")
 
 
-def _hottest(merged: DataFrame, key: Key, many: int) -> list[Any]:
+def _hottest(merged: DataFrame, key: str | Sequence[str], many: int) -> list[Any]:
     hashed = merged.withColumn(_HASH, key_hash(merged, _result_key(merged, key)))
     return hashed.orderBy(F.desc(_ROWS), _HASH).limit(many).collect()
 
 
-def _result_key(merged: DataFrame, key: Key) -> list[str]:
+def _result_key(merged: DataFrame, key: str | Sequence[str]) -> list[str]:
     """Return the names of the key's columns in the result: its first columns; a field of a struct has its last name."""
     return merged.columns[: 1 if isinstance(key, str) else len(key)]
 

@@ -21,18 +21,15 @@ from pyspark.sql.types import StringType, StructField, StructType
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.spark.routing.keys import key_columns
-from keyspread.streams import Made, ZipfStream
+from keyspread.streams import GeneratedStream, ZipfStream
 from keyspread.streams.generated.generator import Law
+from keyspread.streams.readers.files import GZIP_MAGIC
+from keyspread.streams.readers.formats import FORMAT_BY_ENDING
 from keyspread.streams.readers.paths import find_files as streams_find_files
+from keyspread.streams.readers.times import NUMBER
 
 FORMATS = ("csv", "json", "parquet", "tsv")
-_ENDINGS = {
-    **{"csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json", "parquet": "parquet", "pq": "parquet"},
-    **{"tsv": "tsv", "tab": "tsv", "txt": "tsv"},
-}
 _PACKED = ("gz", "bz2", "zst", "lz4", "snappy", "deflate")
-_GZIP_MAGIC = b"\x1f\x8b"
-_NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"  # a time, as `streams.read_stream` reads it
 MALFORMED = "keyspread_malformed"
 """The column with the text of a malformed line; null in all other rows."""
 _MALFORMED_FIELD = StructField(MALFORMED, StringType())
@@ -82,7 +79,7 @@ class Source:
         return Malformed(int(seen["malformed"] or 0), _shortened(seen["first"]))
 
 
-def made_source(spark: SparkSession, stream: Made, partitions: int | None = None) -> Source:
+def made_source(spark: SparkSession, stream: GeneratedStream, partitions: int | None = None) -> Source:
     """Return a generated stream as rows: row i is message i, with i in column `id` and a key from 1 in column `key`.
 
     Keys are drawn inside the tasks and depend only on the stream's parameters, not on partitions, cores or attempts.
@@ -122,14 +119,14 @@ def check_partitions(partitions: int | None) -> None:
         checks.whole_number("partitions", partitions)
 
 
-def drawn(positions: DataFrame, stream: Made) -> DataFrame:
+def drawn(positions: DataFrame, stream: GeneratedStream) -> DataFrame:
     """Add the key of the message at each position `id`."""
     # It is deterministic, but Spark may evaluate a deterministic function several times.
     key = F.arrow_udf(_drawing(stream), "bigint").asNondeterministic()  # type: ignore[attr-defined]
     return positions.withColumn("key", key(F.col("id")))
 
 
-def _drawing(stream: Made) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+def _drawing(stream: GeneratedStream) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
     def draw(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         law = _law(stream)
         for batch in batches:
@@ -145,7 +142,7 @@ def _drawing(stream: Made) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]
 
 
 @lru_cache(maxsize=2)
-def _law(stream: Made) -> Law:
+def _law(stream: GeneratedStream) -> Law:
     """Make the tables once per Python worker, not once per task."""
     return stream.law()
 
@@ -198,7 +195,7 @@ def _ending(name: str) -> tuple[str, bool]:
 
 
 def _guess(path: str, names: Sequence[str]) -> str:
-    formats = {_ENDINGS.get(_ending(name)[0]) for name in names}
+    formats = {FORMAT_BY_ENDING.get(_ending(name)[0]) for name in names}
     if len(formats) == 1 and (only := formats.pop()) is not None:
         return only
     what = "have different endings" if len(formats) > 1 else "the ending is not that of a format"
@@ -210,7 +207,7 @@ def _check_packing(name: str, format: str) -> None:
     if format == "parquet" or name.lower().endswith(".gz"):
         return
     with open(name, "rb") as file:
-        if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC:
+        if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
             raise InputError(f"{name}: is gzip, which Spark recognises only by the ending .gz: rename the file")
 
 
@@ -292,7 +289,7 @@ def _time_and_key(spark: SparkSession, reader: Any, files: Files, key: tuple[str
         .where(line != "")
         .select(F.substring_index(line, "\t", 1).alias("time"), line.substr(tab + 1, F.length(line)).alias("key"), line)
     )
-    message = F.col("time").rlike(_NUMBER) & (tab > 0) & (F.instr("key", "\t") == 0)
+    message = F.col("time").rlike(f"^{NUMBER}$") & (tab > 0) & (F.instr("key", "\t") == 0)
     rows = parts.withColumn(MALFORMED, F.when(~message, line)).select(
         F.col("time").try_cast("double"), "key", MALFORMED
     )

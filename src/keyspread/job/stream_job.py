@@ -26,7 +26,7 @@ from keyspread.online.settings import Settings
 from keyspread.schemes import LOOK_AHEAD, Kind, online_scheme, resolve
 from keyspread.spark.routing.keys import column, free_name
 from keyspread.spark.spread import spread
-from keyspread.spark.streaming.listener import StreamWatch
+from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.threshold import checked_threshold
 
 _BATCH = "batch="  # Spark reads a folder batch=7 as a value of the column batch
@@ -96,7 +96,6 @@ def computed(
     workers: int,
     scheme: str,
     watch: StreamWatch,
-    checkpoint: str,
     options: Mapping[str, Any],
 ) -> Computed:
     """Define what the query computes per batch and key: the aggregates, and the number of rows in the column `rows`.
@@ -104,7 +103,7 @@ def computed(
     In the stage that reads the spread, partition w is worker w: there Spark computes the partial states. It merges them
     by key in the next stage.
     """
-    dealt = spread(source.rows, source.key, workers, scheme, watch=watch, checkpoint=checkpoint, **options)
+    dealt = spread(source.rows, source.key, workers, scheme, watch=watch, **options)
 
     def merged(batch: DataFrame) -> DataFrame:
         calls = [F.expr(call).alias(name) for name, call in aggregates.items()]
@@ -172,7 +171,7 @@ def start_stream(
     """Start to spread and aggregate a stream: one micro-batch every `trigger` seconds, at most `batches` of them."""
     wanted = wanted_aggregates(source, aggregates)
     rows = free_name(source.rows, "rows")
-    what = computed(source, wanted, rows, workers, scheme, watch, checkpoint, options)
+    what = computed(source, wanted, rows, workers, scheme, watch, options)
     watch.malformed_in(source.observed)
     sink = _Sink(what.merged, rows, results, RunRecord(checkpoint), batches)
     writer = what.stream.writeStream.foreachBatch(sink).outputMode(what.mode)

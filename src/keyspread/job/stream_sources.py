@@ -11,12 +11,14 @@ from keyspread.job.sources import MALFORMED, Source, drawn, without_malformed
 from keyspread.spark.kafka import MALFORMED as MALFORMED_VALUE
 from keyspread.spark.kafka import kafka_source, parsed
 from keyspread.spark.routing.keys import key_columns
-from keyspread.streams import Made
+from keyspread.streams import GeneratedStream
 
 _SENDERS = 4
 
 
-def endless_source(spark: SparkSession, stream: Made, rows_per_batch: int, partitions: int | None = None) -> Source:
+def endless_source(
+    spark: SparkSession, stream: GeneratedStream, rows_per_batch: int, partitions: int | None = None
+) -> Source:
     """Return a generated stream without end, with `rows_per_batch` rows per micro-batch; row i is message i.
 
     A query resumes from its checkpoint with the next message, even at another rate: no message is lost or repeated.

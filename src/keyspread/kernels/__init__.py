@@ -1,13 +1,22 @@
-"""Compiled twins of the rules: arrays in, arrays out, never an exception.
+"""Compiled loops on arrays. A kernel never raises: its callers check their input first.
 
-Each file has one role and each kernel an oracle in plain Python in `tests/naive.py`:
+Each kernel has an oracle in plain Python in `tests/naive.py`. The files, in the order in which a row meets them:
 
-    mixing    64 bits -> 64 well-mixed bits -> a worker
-    summary   SpaceSaving: counters, the table that finds them, the queue that finds the least
-    balance   loads of the workers, and the least loaded of any set of them
-    routing   the loops over messages, one a family of schemes
-    choices   the search for d
-    planned_routing   routing by a plan
+    compilation        how kernels are compiled, and where the compiled code is stored
+    array_types        the types of arrays and numbers that kernels take
+    intrinsics         machine instructions that Numba has no name for
+    mixing             key -> 64 well-mixed bits -> a candidate worker
+    capacities         candidates in proportion to the capacity of the workers
+    summary            SpaceSaving: count every key, find the hot ones
+    choices            the number of candidates that a hot key needs
+    balance            the loads of the workers, and the least loaded of any set of workers
+    routing            the loops over messages, one per family of schemes
+    candidate_lists    the same for hot keys that have lists of workers of different lengths
+    weighted_routing   the same for messages with weights, or workers with capacities
+    planned_routing    routing by a plan that was made before
+    peers              routing by the rules of published alternatives
+    tally              loads and replicas of messages that were routed
 
-State is kept in named tuples of arrays, so that a kernel takes two or three arguments that explain themselves.
+State is stored in named tuples of arrays (`Summary`, `Balance`, `Candidates`, `Capacities`), so that a kernel takes a
+few arguments that explain themselves.
 """

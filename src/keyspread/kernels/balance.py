@@ -1,47 +1,49 @@
-"""Loads of the workers, and the least loaded of any set of them without looking at every load.
+"""Loads of the workers, and the least loaded worker of any set without a look at every load.
 
-The workers of one load form a level: a row of bits, one a worker. The least loaded of a set of candidates (a
-row of bits too) is a bit of the lowest level that the two rows share: 64 workers are tested at a time. A message
-moves one bit up one level.
+The workers that have the same load form a level: a row of bits, one bit per worker. A set of candidates is a row of
+bits too. The least loaded candidate is a bit that the set shares with the lowest possible level; one operation tests
+64 workers. A message moves one bit up by one level.
 
-    loads 4 1 3, candidates {0, 2}: level 1 is 010 and shares nothing with 101; level 3 is 100: worker 2
-    (the bit of worker 0 is the rightmost)
+    loads 4 1 3, candidates {0, 2} (worker 0 is the rightmost bit, so the candidates are 101):
+    level 1 is 010 and shares nothing with 101; level 3 is 100 and shares worker 2, which wins (3 < 4)
 
-A level of many words carries a digest, one bit a word that is not zero, so that a level with few workers costs
-little. Levels are kept for a window of loads [base, base + levels). It moves up when most loads have left it.
-Loads above it are read one by one; that is rare, because what lies far above the rest is what nobody chooses.
+A level of many words has a digest: one bit per word, set if the word is not zero. A level with few workers is then
+quick to read. Levels exist for a window of loads [base, base + levels). The window moves up when most loads have left
+it. Loads above the window are compared one by one. That is rare: nobody chooses a worker far above the rest.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from keyspread.kernels.array_types import Bits, Counts, Int
 from keyspread.kernels.compilation import entry, part
 from keyspread.kernels.intrinsics import trailing_zeros
 
+# Balance.scalars: the lowest load of the window; the messages above the window since the levels were written; how many
+# of those are tolerated before the levels are written again
 BASE, ABOVE, PATIENCE = range(3)
 _ONE, _NONE, _ALL = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
-_TABLE_WORDS = 32768  # 256 KiB of levels, of which few are in use at a time
-_DIGEST_FROM = 4  # words: with fewer, reading all of them is quicker than asking the digest
+_TABLE_WORDS = 32768  # 256 KiB of levels; few of them are in use at a time
+_DIGEST_FROM = 4  # words per level: with fewer, it is quicker to read all words than to read the digest
 
 
 class Balance(NamedTuple):
-    """One sender's view of the workers."""
+    """The loads of the workers as one sender knows them, and the levels that show these loads."""
 
-    loads: npt.NDArray[np.int64]
-    levels: npt.NDArray[np.uint64]  # [load modulo its length, word of 64 workers]
-    digests: npt.NDArray[np.uint64]  # [load modulo its length, word of 64 words]
-    scalars: npt.NDArray[np.int64]
+    loads: Counts
+    levels: Bits  # [load modulo the number of levels, word of 64 workers]
+    digests: Bits  # [load modulo the number of levels, word of 64 words]
+    scalars: Counts
 
 
 def words_for(bits: int) -> int:
-    """Give the number of 64-bit words that hold so many bits."""
+    """Return the number of 64-bit words that hold this many bits: 2 for 65."""
     return (bits + 63) // 64
 
 
 def new_balance(workers: int) -> Balance:
-    """Make the view of a sender that has sent nothing."""
+    """Make the balance of a sender that has sent nothing."""
     words = words_for(workers)
     levels = 1 << max(4, min(15, (_TABLE_WORDS // words).bit_length() - 1))
     balance = Balance(
@@ -55,8 +57,8 @@ def new_balance(workers: int) -> Balance:
 
 
 @part
-def _flip(levels: Any, digests: Any, load: Any, worker: Any) -> None:
-    """Put `worker` into the level of `load`, or take it out."""
+def _flip(levels: Bits, digests: Bits, load: Int, worker: Int) -> None:
+    """Add `worker` to the level of `load` if it is not there, remove it if it is."""
     level = load & (levels.shape[0] - 1)
     word = worker >> 6
     before = levels[level, word]
@@ -67,20 +69,20 @@ def _flip(levels: Any, digests: Any, load: Any, worker: Any) -> None:
 
 
 @entry
-def regroup(balance: Any) -> None:
-    """Write all levels anew from the loads, with the least load as base."""
+def regroup(balance: Balance) -> None:
+    """Rebuild all levels from the loads. The least load becomes the base of the window."""
     loads, levels, digests, scalars = balance
     base = loads[0]
     for worker in range(loads.size):
         base = min(base, loads[worker])
-    # Where some workers stay above the window for good, moving it would not help: wait longer each time.
+    # If some workers are always above the window, moving it does not help: wait longer each time.
     if base - scalars[BASE] >= levels.shape[0] // 2:
         scalars[PATIENCE] = loads.size // 16 + 1
     else:
         scalars[PATIENCE] = min(2 * scalars[PATIENCE] + loads.size // 16 + 1, loads.size * levels.shape[0])
     scalars[BASE] = base
     scalars[ABOVE] = 0
-    for level in range(levels.shape[0]):  # loops, because a slice takes Numba half a second to compile
+    for level in range(levels.shape[0]):  # loops, because Numba needs half a second to compile a slice
         for word in range(levels.shape[1]):
             levels[level, word] = _NONE
         for word in range(digests.shape[1]):
@@ -91,8 +93,8 @@ def regroup(balance: Any) -> None:
 
 
 @part
-def add(balance: Any, worker: Any) -> None:
-    """One more message for `worker`."""
+def add(balance: Balance, worker: Int) -> None:
+    """Add one message to the load of `worker`."""
     loads, levels, digests, scalars = balance
     load = loads[worker]
     loads[worker] = load + 1
@@ -109,20 +111,20 @@ def add(balance: Any, worker: Any) -> None:
 
 
 @part
-def _first_in_words(levels: Any, level: Any, rows: Any, row: Any, begin: Any, end: Any) -> Any:
-    """Return the first worker whose bit is set both in the level and in the row, words begin … end-1; -1 if none."""
+def _first_in_words(levels: Bits, level: Int, rows: Bits, row: Int, begin: Int, end: Int) -> int:
+    """Return the first worker in both the level and the row, in words begin … end-1; -1 if there is none."""
     for word in range(begin, end):
         shared = levels[level, word] & rows[row, word]
         if shared:
             return (word << 6) + trailing_zeros(shared)
-    return np.int64(-1)
+    return -1
 
 
 @part
-def _first_by_digest(levels: Any, digests: Any, level: Any, rows: Any, row: Any, begin: Any, end: Any) -> Any:
-    """Do what `_first_in_words` does, but read only the words that the digest calls not empty."""
+def _first_by_digest(levels: Bits, digests: Bits, level: Int, rows: Bits, row: Int, begin: Int, end: Int) -> int:
+    """Return the same as `_first_in_words`, but skip the words that are empty according to the digest."""
     if begin >= end:
-        return np.int64(-1)
+        return -1
     for block in range(begin >> 6, ((end - 1) >> 6) + 1):
         filled = digests[level, block]
         if block == begin >> 6:
@@ -135,12 +137,12 @@ def _first_by_digest(levels: Any, digests: Any, level: Any, rows: Any, row: Any,
             if shared:
                 return (word << 6) + trailing_zeros(shared)
             filled &= filled - _ONE
-    return np.int64(-1)
+    return -1
 
 
 @part
-def _first_shared(levels: Any, digests: Any, level: Any, rows: Any, row: Any, start: Any) -> Any:
-    """Return the first worker at or after `start`, going round, in both the level and the row; -1 if there is none."""
+def _first_shared(levels: Bits, digests: Bits, level: Int, rows: Bits, row: Int, start: Int) -> Int:
+    """Return the first worker from `start` on, wrapping around, in both the level and the row; -1 if there is none."""
     words = levels.shape[1]
     at = start >> 6
     from_start = _ALL << np.uint64(start & 63)
@@ -148,37 +150,38 @@ def _first_shared(levels: Any, digests: Any, level: Any, rows: Any, row: Any, st
     if shared & from_start:
         return (at << 6) + trailing_zeros(shared & from_start)
     if words >= _DIGEST_FROM:
-        worker = _first_by_digest(levels, digests, level, rows, row, at + 1, words)
+        worker: Int = _first_by_digest(levels, digests, level, rows, row, at + 1, words)
         if worker < 0:
             worker = _first_by_digest(levels, digests, level, rows, row, 0, at)
     else:
         worker = _first_in_words(levels, level, rows, row, at + 1, words)
         if worker < 0:
             worker = _first_in_words(levels, level, rows, row, 0, at)
-    if worker < 0 and shared:  # what is left of the first word lies before the start
+    if worker < 0 and shared:  # the other bits of the first word come before the start
         worker = (at << 6) + trailing_zeros(shared)
     return worker
 
 
 @part
-def comes_first(worker: Any, other: Any, start: Any) -> Any:
-    """Whether `worker` is met before `other` going round from `start`."""
-    # start 3: 3 4 5 … come before 0 1 2, and each side is in order
+def precedes(worker: Int, other: Int, start: Int) -> bool:
+    """Return whether `worker` comes before `other` in the order start, start + 1, …, n-1, 0, …, start - 1."""
+    # start 3 of 6: the order is 3 4 5 0 1 2, so 5 precedes 0 and 0 precedes 2
     return (worker < start, worker) < (other < start, other)
 
 
 @part
-def least_loaded(balance: Any, rows: Any, row: Any, at_least: Any, start: Any) -> Any:
-    """Return the least loaded of the workers in `rows[row]`, the first from `start` among equals.
+def least_loaded(balance: Balance, rows: Bits, row: Int, at_least: Int, start: Int) -> Int:
+    """Return the least loaded of the workers in `rows[row]`; among equals, the first from `start` on.
 
-    None of them has a load below `at_least`: loads only grow, so the caller remembers the last answer's load.
+    The caller knows that none of them has a load below `at_least`. Loads only grow, so this is the load that the
+    worker returned last time had.
     """
     loads, levels, digests, scalars = balance
     for load in range(max(at_least, scalars[BASE]), scalars[BASE] + levels.shape[0]):
         worker = _first_shared(levels, digests, load & (levels.shape[0] - 1), rows, row, start)
         if worker >= 0:
             return worker
-    best = np.int64(-1)
+    best = -1
     for word in range(rows.shape[1]):
         rest = rows[row, word]
         while rest:
@@ -187,7 +190,7 @@ def least_loaded(balance: Any, rows: Any, row: Any, at_least: Any, start: Any) -
             if (
                 best < 0
                 or loads[worker] < loads[best]
-                or (loads[worker] == loads[best] and comes_first(worker, best, start))
+                or (loads[worker] == loads[best] and precedes(worker, best, start))
             ):
                 best = worker
     return best

@@ -1,53 +1,65 @@
-"""Lists of workers of different lengths, one a hot key, kept as rows of bits; and routing by them.
+"""Hot keys that have lists of workers of different lengths, stored as rows of bits; and routing by these lists.
 
-The order of a key's workers is that of its candidates F_0, F_1, F_2, … without repetition: the first two are those
-that it had when it was cold, and a longer list starts with the shorter one.
+The workers of a list are the key's candidates F_0, F_1, F_2, … in this order, without repetition. So a longer list
+starts with the shorter one, and every list starts with the two workers that the key had when it was cold.
+
+    F_0 F_1 F_2 … = 5 2 5 7 1: the list of three workers is 5 2 7, the list of four 5 2 7 1
 """
-
-from typing import Any
 
 import numpy as np
 
-from keyspread.kernels.balance import add, least_loaded
-from keyspread.kernels.capacities import drawn
+from keyspread.kernels.array_types import Counts, Floats, Indices, Int, Keys
+from keyspread.kernels.balance import Balance, add, least_loaded
+from keyspread.kernels.capacities import Capacities, draw_candidate
 from keyspread.kernels.compilation import entry, part
 from keyspread.kernels.intrinsics import trailing_zeros
 from keyspread.kernels.mixing import candidate
-from keyspread.kernels.routing import _least_of_few as least_of_few
-from keyspread.kernels.summary import find
+from keyspread.kernels.routing import Candidates, Identity, least_of_few
+from keyspread.kernels.summary import Summary, find
 
 _ONE, _NONE = np.uint64(1), np.uint64(0)
-_HAIR = 1e-9  # sums of capacities differ that much by the order in which they are added
-COVERED, FIRST = 0, 1  # row 0: who is on any list; from row 1 on, the lists, hottest key first
-LEAD = 2  # messages, of mean weight, that a cold key's first worker may be ahead of its second
-_PATIENCE = 4  # draws a worker, after which a list takes everyone: the last few are hardly ever drawn
+_ROUNDING = 1e-9  # sums of capacities differ by less than this, depending on the order in which they are added
+COVERED, FIRST_LIST = 0, 1  # row 0: the workers that are on any list; from row 1 on: the lists, hottest key first
+LEAD = 2  # a cold key's first worker may be ahead of its second by this many messages of mean weight
+_MOST_DRAWS = 4  # draws per worker, after which a list takes everyone: the last few workers are hardly ever drawn
 
 
 @part
-def _write(candidates: Any, row: Any, key: Any, size: Any, missing: Any, identity: Any, loads: Any, fleet: Any) -> Any:
-    """Write the first workers of `key`, as many as hold what `size` mean workers do; more if COVERED lacks `missing`.
+def _write_list(
+    candidates: Candidates,
+    row: Int,
+    key: np.uint64,
+    size: float,
+    missing: float,
+    identity: Identity,
+    loads: Counts,
+    capacities: Capacities,
+) -> tuple[float, float]:
+    """Write the first workers of `key`, until they hold as much as `size` mean workers and add `missing` to COVERED.
 
-    Return what the list has become, and what it added to COVERED, in mean workers too.
+    Return the capacity of the list, and the capacity that it added to COVERED, both in mean workers.
     """
     rows, workers = candidates.rows, loads.size
     for word in range(rows.shape[1]):
         rows[row, word] = _NONE
     number, length, held, added = 0, 0, 0.0, 0.0
-    least = loads[drawn(fleet, key, identity.keys, 0)]
-    patient = _PATIENCE * workers
-    while length < workers and (held < size - _HAIR or added < missing - _HAIR or number >= patient):
-        worker: Any = drawn(fleet, key, identity.keys, number) if number < patient else np.int64(number - patient)
+    least = loads[draw_candidate(capacities, key, identity.salt, 0)]
+    most = _MOST_DRAWS * workers
+    while length < workers and (held < size - _ROUNDING or added < missing - _ROUNDING or number >= most):
+        # after the last draw: everyone, in the order 0, 1, 2, …
+        drawn = number < most
+        worker = draw_candidate(capacities, key, identity.salt, number) if drawn else np.int64(number - most)
         number += 1
-        word, bit = worker >> 6, _ONE << np.uint64(worker & 63)
-        if rows[row, word] & bit:
+        at, bit = worker >> 6, _ONE << np.uint64(worker & 63)
+        if rows[row, at] & bit:
             continue
-        rows[row, word] |= bit
+        rows[row, at] |= bit
         length += 1
-        held += fleet.capacity[worker]
+        held += capacities.relative[worker]
         least = min(least, loads[worker])
-        if not rows[COVERED, word] & bit:
-            rows[COVERED, word] |= bit
-            added += fleet.capacity[worker]
+        if not rows[COVERED, at] & bit:
+            rows[COVERED, at] |= bit
+            added += capacities.relative[worker]
     candidates.least[row] = least
     candidates.owner[row] = key
     candidates.draws[row] = number
@@ -55,33 +67,53 @@ def _write(candidates: Any, row: Any, key: Any, size: Any, missing: Any, identit
 
 
 @entry
-def allot(
-    candidates: Any, counters: Any, keys: Any, sizes: Any, needed: Any, identity: Any, loads: Any, fleet: Any
+def write_lists(
+    candidates: Candidates,
+    counters: Counts,
+    keys: Keys,
+    sizes: Floats,
+    needed: float,
+    identity: Identity,
+    loads: Counts,
+    capacities: Capacities,
 ) -> None:
-    """Give `keys`, which have these counters, hottest first, lists of `sizes` workers, counted by their capacity.
+    """Write the lists of `keys`, which have these counters, hottest first; sizes are capacities in mean workers.
 
-    Together they reach `needed` workers at least: whom the others leave out, the list of the hottest takes in, and
-    sizes[0] tells how long it has become.
+    Together the lists cover at least `needed` workers: the list of the hottest key, which is written last, takes in
+    the workers that the others leave out. On return `sizes` holds the capacities that the lists have.
     """
     for counter in range(candidates.row_of.size):
         candidates.row_of[counter] = -1
     for word in range(candidates.rows.shape[1]):
         candidates.rows[COVERED, word] = _NONE
-    listed = min(counters.size, candidates.least.size - FIRST)  # no room: the coldest keep their two workers
-    reached = 0.0
+    listed = min(counters.size, candidates.least.size - FIRST_LIST)  # no room: the coldest keep their two workers
+    covered = 0.0
     for place in range(listed - 1, -1, -1):
         counter = counters[place]
-        missing = needed - reached if place == 0 else 0.0
-        row = FIRST + place
-        sizes[place], added = _write(candidates, row, keys[place], sizes[place], missing, identity, loads, fleet)
-        reached += added
+        missing = needed - covered if place == 0 else 0.0
+        row = FIRST_LIST + place
+        sizes[place], added = _write_list(
+            candidates, row, keys[place], sizes[place], missing, identity, loads, capacities
+        )
+        covered += added
         candidates.row_of[counter] = row
-    candidates.used[0] = FIRST + listed
+    candidates.used[0] = FIRST_LIST + listed
 
 
 @entry
-def measure(candidates: Any, counters: Any, keys: Any, loads: Any, fleet: Any, sizes: Any, least: Any) -> None:
-    """Write the capacity of the list of every key, 0 if it has none, and the least load per capacity on it."""
+def measure_lists(
+    candidates: Candidates,
+    counters: Counts,
+    keys: Keys,
+    loads: Counts,
+    capacities: Capacities,
+    sizes: Floats,
+    least: Floats,
+) -> None:
+    """Add the capacity of each key's list to `sizes`, and write its least load per capacity to `least`.
+
+    Both arrays are zero before the call, and stay zero for a key that has no list.
+    """
     for place in range(counters.size):
         row = candidates.row_of[counters[place]]
         if row < 0 or candidates.owner[row] != keys[place]:
@@ -91,39 +123,42 @@ def measure(candidates: Any, counters: Any, keys: Any, loads: Any, fleet: Any, s
             while rest:
                 worker = (word << 6) + trailing_zeros(rest)
                 rest &= rest - _ONE
-                burden = loads[worker] * fleet.burden[worker]
-                least[place] = burden if sizes[place] == 0 else min(least[place], burden)
-                sizes[place] += fleet.capacity[worker]
+                relative_load = loads[worker] * capacities.inverse[worker]
+                least[place] = relative_load if sizes[place] == 0 else min(least[place], relative_load)
+                sizes[place] += capacities.relative[worker]
 
 
 @entry
-def find_owners(candidates: Any, summary: Any) -> None:
-    """Point the counters to the lists of their keys again, after they have moved."""
+def find_lists(candidates: Candidates, summary: Summary) -> None:
+    """Point every counter to the list of its key again, after keys have moved to other counters."""
     for counter in range(candidates.row_of.size):
         candidates.row_of[counter] = -1
-    for row in range(FIRST, candidates.used[0]):
-        counter = find(summary, candidates.owner[row])
-        if counter >= 0:
-            candidates.row_of[counter] = row
+    for row in range(FIRST_LIST, candidates.used[0]):
+        found = find(summary, candidates.owner[row])
+        if found >= 0:
+            candidates.row_of[found] = row
 
 
 @part
-def _first_or_second(loads: Any, key: Any, identity: Any) -> Any:
-    """Return the first worker of a cold key, or the second where the first is too far ahead.
+def _first_or_second(loads: Counts, key: np.uint64, identity: Identity) -> np.int64:
+    """Return the first worker of a cold key, or the second if the first is more than LEAD ahead.
 
-    Most messages of a cold key then meet the same worker, and most cold keys have one replica: the hot keys fill
-    what that leaves uneven.
+    Most messages of a cold key then go to the same worker, and most cold keys have one replica. The hot keys even out
+    the loads.
     """
-    first = candidate(key, identity.keys, 0, loads.size)
-    second = candidate(key, identity.keys, 1, loads.size)
+    # loads 7 and 5: the first, although it has more; 8 and 5: the second
+    first = candidate(key, identity.salt, 0, loads.size)
+    second = candidate(key, identity.salt, 1, loads.size)
     return second if loads[first] - loads[second] > LEAD else first
 
 
 @entry
-def route_head_to_own_row(keys: Any, out: Any, messages: Any, identity: Any, balance: Any, candidates: Any) -> None:
-    """Route a hot key to the least loaded of its list, any other, or one without a list, to that of two."""
+def route_head_to_own_row(
+    keys: Keys, out: Indices, messages: int, identity: Identity, balance: Balance, candidates: Candidates
+) -> None:
+    """Route a key that has a list to the least loaded worker of it, and any other key to its first or second."""
     workers = balance.loads.size
-    start = (identity.turn + messages) % workers
+    start = (identity.start + messages) % workers
     for i in range(keys.size):
         row = candidates.row_of[out[i]] if out[i] >= 0 else np.int32(-1)
         if row >= 0 and candidates.owner[row] == keys[i]:
@@ -137,9 +172,11 @@ def route_head_to_own_row(keys: Any, out: Any, messages: Any, identity: Any, bal
 
 
 @entry
-def route_head_to_own_few(keys: Any, out: Any, messages: Any, identity: Any, loads: Any, candidates: Any) -> None:
-    """Do what `route_head_to_own_row` does, for lists so short that looking at each worker is quicker."""
-    start = (identity.turn + messages) % loads.size
+def route_head_to_own_few(
+    keys: Keys, out: Indices, messages: int, identity: Identity, loads: Counts, candidates: Candidates
+) -> None:
+    """Route like `route_head_to_own_row`, for lists so short that it is quicker to look at each worker."""
+    start = (identity.start + messages) % loads.size
     for i in range(keys.size):
         row = candidates.row_of[out[i]] if out[i] >= 0 else np.int32(-1)
         if row >= 0 and candidates.owner[row] == keys[i]:

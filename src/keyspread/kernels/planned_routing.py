@@ -1,79 +1,81 @@
-"""Routing by a plan: a table look-up for most messages, a cut by position for hot keys. No state.
+"""Route by a plan: one table look-up for most messages, a cut by position for hot keys. No state.
 
-The arithmetic stays below 2^62 and uses only + * & >> on 64-bit integers, so that Spark SQL can do exactly the same
-(see `spark/plan.py`); change both or none.
+Every position of a batch has a slot, a number in 0 … SLOTS-1. Consecutive positions get slots far apart, so each range
+of slots holds its share of any run of positions. A hot key is cut into ranges of slots, one per worker.
+
+The arithmetic stays below 2^62 and uses only + * & ^ >> on 64-bit integers, so that Spark SQL can compute exactly the
+same (see `spark/routing/planned_sql.py`). Change both or none.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from keyspread.kernels.compilation import entry, part
 
-TURNS = 1 << 31  # a turn is a number in 0 … TURNS-1
-SCATTER = 1327217885  # TURNS / golden ratio, odd: consecutive numbers land evenly spread and never twice
-_MASK = TURNS - 1
+SLOTS = 1 << 31
+SCATTER = 1327217885  # SLOTS / golden ratio, odd: consecutive numbers get evenly spread slots and never the same one
+_MASK = SLOTS - 1
 
 
-class Deal(NamedTuple):
-    """A plan as arrays. A bucket with hot keys in it holds -1 - the first of them, the others follow in `chain`."""
+class RoutingTable(NamedTuple):
+    """A plan as arrays. A bucket that contains hot keys holds -1 - the first of them; `chain` links to the next."""
 
     buckets: npt.NDArray[np.int64]
     owners: npt.NDArray[np.int64]  # worker of each bucket
-    keys: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.int64]  # hash of each hot key
     chain: npt.NDArray[np.int64]  # next hot key in the same bucket, or -1
     first: npt.NDArray[np.int64]  # pieces first[k] … first[k+1]-1 belong to hot key k
-    ends: npt.NDArray[np.int64]  # a piece takes the turns below its end
-    workers: npt.NDArray[np.int64]
-    cells: npt.NDArray[
-        np.int32
-    ]  # turns in equal cells: the piece that has the whole cell, or -1 - the first that has some
-    first_cell: npt.NDArray[np.int64]
-    shift: npt.NDArray[np.int64]  # turn >> shift[k] is the cell of a turn of hot key k
+    ends: npt.NDArray[np.int64]  # a piece takes the slots below its end
+    workers: npt.NDArray[np.int64]  # worker of each piece
+    # Slots are divided into equal cells. A cell holds the piece that covers it, or -1 - the first of several pieces.
+    cells: npt.NDArray[np.int32]
+    first_cell: npt.NDArray[np.int64]  # cells of hot key k start here
+    shift: npt.NDArray[np.int64]  # slot >> shift[k] is the cell of a slot of hot key k
 
 
 @part
-def scatter(x: Any) -> Any:
-    """Spread numbers evenly over 0 … TURNS-1, neighbours far apart; both halves of `x` matter."""
+def scatter(x: int) -> int:
+    """Return a number in 0 … SLOTS-1: evenly spread, neighbours far apart. Both halves of `x` matter."""
     return (((x ^ (x >> 32)) & _MASK) * SCATTER) & _MASK
 
 
 @entry
-def bucket_of(keys: Any, out: Any, buckets: Any) -> None:
+def bucket_of(keys: npt.NDArray[np.int64], out: npt.NDArray[np.int64], buckets: int) -> None:
     """Write the bucket of every key."""
     for i in range(keys.size):
         out[i] = (scatter(keys[i]) * buckets) >> 31
 
 
 @entry
-def turn_of(start: Any, out: Any) -> None:
-    """Write the turns of the positions from `start` on."""
+def slot_of(start: int, out: npt.NDArray[np.int64]) -> None:
+    """Write the slots of the positions start, start + 1, …"""
     for i in range(out.size):
         out[i] = scatter(start + i)
 
 
 @part
-def _piece(deal: Any, hot: Any, turn: Any) -> Any:
-    """Return the piece of a hot key that takes this turn: mostly one look at its cell."""
-    piece = np.int64(deal.cells[deal.first_cell[hot] + (turn >> deal.shift[hot])])
+def _piece(table: RoutingTable, hot: int, slot: int) -> np.int64:
+    """Return the piece of a hot key that contains this slot. One look at its cell is mostly enough."""
+    piece = np.int64(table.cells[table.first_cell[hot] + (slot >> table.shift[hot])])
     if piece < 0:
         piece = -1 - piece
-        while turn >= deal.ends[piece]:
+        while slot >= table.ends[piece]:
             piece += 1
     return piece
 
 
 @entry
-def deal_out(keys: Any, out: Any, start: Any, deal: Any) -> None:
-    """Write the worker of every message; keys[0] stands at position `start`."""
-    buckets = deal.buckets.size
+def route_by_plan(keys: npt.NDArray[np.int64], out: npt.NDArray[np.int32], start: int, table: RoutingTable) -> None:
+    """Write the worker of every message; keys[0] is at position `start`."""
+    buckets = table.buckets.size
     for i in range(keys.size):
         bucket = (scatter(keys[i]) * buckets) >> 31
-        worker = deal.buckets[bucket]
+        worker = table.buckets[bucket]
         if worker < 0:
             hot = -1 - worker
-            while hot >= 0 and deal.keys[hot] != keys[i]:
-                hot = deal.chain[hot]
-            worker = deal.owners[bucket] if hot < 0 else deal.workers[_piece(deal, hot, scatter(start + i))]
+            while hot >= 0 and table.keys[hot] != keys[i]:
+                hot = table.chain[hot]
+            worker = table.owners[bucket] if hot < 0 else table.workers[_piece(table, hot, scatter(start + i))]
         out[i] = worker

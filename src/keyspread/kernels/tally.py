@@ -1,19 +1,20 @@
-"""What became of routed messages: the load of each worker, the head's part of it, and who met which key."""
-
-from typing import Any
+"""What became of routed messages: the load of each worker, the head's part of it, and the workers of each key."""
 
 import numpy as np
 
+from keyspread.kernels.array_types import Bits, Counts, Flags, Indices
 from keyspread.kernels.compilation import entry
 
 _ONE = np.uint64(1)
 
 
 @entry
-def tally(ids: Any, routed: Any, weights: Any, is_head: Any, loads: Any, head_loads: Any, met: Any) -> None:
-    """Add messages to `loads`, those of hot keys to `head_loads` too, and set the worker's bit in the key's row.
+def tally(
+    ids: Indices, routed: Indices, weights: Counts, is_head: Flags, loads: Counts, head_loads: Counts, replicas: Bits
+) -> None:
+    """Add messages to `loads`, and those of hot keys to `head_loads`; set the worker's bit in the key's `replicas`.
 
-    Without `weights` (an empty array) each message counts 1.
+    `ids` are positions of keys in `is_head` and `replicas`. If `weights` is empty, each message counts 1.
     """
     for i in range(ids.size):
         key, worker = ids[i], np.int64(routed[i])
@@ -21,17 +22,17 @@ def tally(ids: Any, routed: Any, weights: Any, is_head: Any, loads: Any, head_lo
         loads[worker] += weight
         if is_head[key]:
             head_loads[worker] += weight
-        met[key, worker >> 6] |= _ONE << np.uint64(worker & 63)
+        replicas[key, worker >> 6] |= _ONE << np.uint64(worker & 63)
 
 
 @entry
-def count_bits(rows: Any, out: Any) -> None:
-    """Write how many bits each row has."""
+def count_bits(rows: Bits, out: Counts) -> None:
+    """Write the number of set bits of every row."""
     for row in range(rows.shape[0]):
         bits = 0
         for word in range(rows.shape[1]):
             rest = rows[row, word]
             while rest:
-                rest &= rest - _ONE
+                rest &= rest - _ONE  # clears the lowest bit: 0b1100 & 0b1011 = 0b1000
                 bits += 1
         out[row] = bits

@@ -1,19 +1,19 @@
-"""When a key is hot for sure: the rule that keeps the first messages from scattering cold keys."""
+"""When a key is treated as hot: a margin above the threshold, so that the first messages do not scatter cold keys."""
 
 import math
 
 
 def margin(expected: float) -> float:
-    """Say how far above `expected`, the count of a key right at the threshold, a count must lie to be called hot.
+    """Return how far a count must be above `expected`, the count of a key exactly at the threshold, to be hot.
 
-    In the first messages every key is 'frequent', and later a key just below the threshold passes it now and
-    then by chance; each time its messages go to workers that never had it. So a count must be above the threshold
-    by its standard deviation (of a Poisson count: the root), and by 2 at the very least. A hot key passes soon:
-    the margin is small against a count that grows with the stream.
+    Among the first messages every key is frequent, and later a key just below the threshold exceeds it by chance now
+    and then. Each time, its messages would go to workers that never had the key. So a count must be above the
+    threshold by its standard deviation (the root, for a Poisson count) plus 2. A hot key gets there soon: its count
+    grows with the stream, and the margin only with the root.
 
         expected   0   1    4   100   10000
         margin     2   3    4    12     102
 
-    `benchmarks/warm_up.py` measures what it saves: without it W-Choices makes up to 15 % more replicas.
+    `benchmarks/warm_up.py` measures the effect: without the margin W-Choices has up to 15 % more replicas.
     """
     return 2 + math.sqrt(expected)

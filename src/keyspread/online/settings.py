@@ -1,51 +1,75 @@
-"""What a sender is told, checked and completed: every default of keyspread is set here."""
+"""The settings of a sender, checked and complete. Its defaults are set here; the threshold's is in `threshold.py`."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.heavy_hitters import MOST_COUNTERS
 from keyspread.threshold import checked_threshold
 
-if TYPE_CHECKING:
-    from keyspread.schemes.scheme import Scheme
+
+class _Rule(Protocol):
+    """The part of a scheme that its settings depend on."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tracks_head(self) -> bool: ...
+    @property
+    def needs_choices(self) -> bool: ...
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Checked parameters of one sender."""
+    """The settings of one sender: every value is checked, and every default is filled in.
+
+    `Sender.settings` returns them.
+
+    >>> from keyspread import Sender
+    >>> settings = Sender("d-choices", workers=100).settings
+    >>> settings.threshold, settings.counters, settings.tolerance
+    (0.002, 1000, 0.0001)
+    """
 
     workers: int
+    """The number of workers."""
     source: int
+    """The number of the sender: it decides ties and where a round robin starts, never the candidates of a key."""
     seed: int
+    """The seed: together with the key it decides the candidates of a key."""
     threshold: float
+    """The minimum share of a hot key. Default: 1/(5·workers)."""
     tolerance: float
-    capacity: int
+    """The imbalance that D-Choices and per-key allow (the paper's epsilon). Default: 1e-4."""
+    counters: int
+    """The number of keys that are counted to find hot ones. Default: 2/threshold; 0 if the scheme tracks no head."""
     fixed_choices: int | None
+    """The number of workers that a hot key may use with `greedy`; other schemes ignore it."""
     half_life: int | str | None
-    """Messages; "auto": by the change seen; None: nothing is forgotten."""
+    """Messages after which counts and loads are halved; "auto": old counts lose weight when the hot keys change, and
+    only then; None (the default): nothing is forgotten."""
     capacities: tuple[float, ...] | None = None
-    """Of the workers, as multiples of their mean; None: all are equal."""
+    """The capacity of every worker, as a multiple of the mean; None (the default): all are equal."""
 
     @classmethod
     def of(
         cls,
-        scheme: "Scheme",
+        scheme: _Rule,
         workers: int,
         *,
         source: int = 0,
         seed: int = 0,
         threshold: float | None = None,
         tolerance: float = 1e-4,
-        capacity: int | None = None,
+        counters: int | None = None,
         choices: int | None = None,
         half_life: float | str | None = None,
         capacities: Sequence[float] | None = None,
     ) -> "Settings":
-        """Check the parameters and fill in what is left to us."""
+        """Check the parameters and fill in the defaults."""
         workers = checks.whole_number("workers", workers)
         threshold = checked_threshold(threshold, workers)
         if choices is None and scheme.needs_choices:
@@ -56,35 +80,36 @@ class Settings:
             seed=checks.whole_number("seed", seed, minimum=0, maximum=2**63),
             threshold=threshold,
             tolerance=checks.not_negative("tolerance", tolerance),
-            capacity=_capacity(capacity, threshold) if scheme.tracks_head else 0,
+            counters=_checked_counters(counters, threshold) if scheme.tracks_head else 0,
             fixed_choices=None if choices is None else checks.whole_number("choices", choices),
-            half_life=_half_life(half_life),
+            half_life=_checked_half_life(half_life),
             capacities=checks.capacities(capacities, workers),
         )
 
 
-def _capacity(capacity: int | None, threshold: float) -> int:
-    # A count may be too high by total / capacity. With 1 / threshold counters or fewer that alone reaches the
-    # threshold, and every key looks hot; with twice as many, a hot key has at least half of it for sure.
+def _checked_counters(counters: int | None, threshold: float) -> int:
+    # A count may be too high by total / counters. With 1 / threshold counters or fewer, that error alone reaches the
+    # threshold and every key looks hot. With twice as many, at least half of a hot key's count is certain.
     if 1 / threshold >= MOST_COUNTERS:
         raise InputError(f"threshold {threshold:g} needs more counters than the limit of {MOST_COUNTERS}; raise it")
     needed = math.floor(1 / threshold) + 1
-    if capacity is None:
-        capacity = max(needed, math.ceil(2 / threshold))
-        if capacity > MOST_COUNTERS:
+    default = max(needed, math.ceil(2 / threshold))
+    if counters is None:
+        if default > MOST_COUNTERS:
             raise InputError(
-                f"threshold {threshold:g} needs {capacity} counters, over the limit of {MOST_COUNTERS}; raise it"
+                f"threshold {threshold:g} needs {default} counters, over the limit of {MOST_COUNTERS}; raise it"
             )
-    capacity = checks.whole_number("capacity", capacity, maximum=MOST_COUNTERS)
-    if capacity < needed:
+        return default
+    counters = checks.whole_number("counters", counters, maximum=MOST_COUNTERS)
+    if counters < needed:
         raise InputError(
-            f"capacity {capacity} is too small for threshold {threshold:g}: it needs at least {needed} counters "
-            f"(the default is {max(needed, math.ceil(2 / threshold))})"
+            f"counters {counters} is too small for threshold {threshold:g}: it needs at least {needed} "
+            f"(the default is {default})"
         )
-    return capacity
+    return counters
 
 
-def _half_life(half_life: float | str | None) -> int | str | None:
+def _checked_half_life(half_life: float | str | None) -> int | str | None:
     if half_life is None or half_life == "auto":
         return half_life
     if isinstance(half_life, str):

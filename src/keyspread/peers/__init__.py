@@ -1,6 +1,6 @@
-"""What others published or do by hand, each by its own rule, to be compared with: one short file a peer.
+"""Published alternatives, each by its own rule, to compare our schemes with. There is one short file per peer.
 
-`simulate` and `compare` take their names. They are no schemes of a `Sender`: nothing here is meant to run a job.
+`simulate` and `compare` take their names. A `Sender` does not: peers are for measurements, not for jobs.
 """
 
 from keyspread.peers.fanout import HotKeyFanout
@@ -11,7 +11,7 @@ from keyspread.peers.salting import Salting
 ALL_PEERS: tuple[type[Peer], ...] = (Fish, HotKeyFanout, Salting)
 
 PEERS: tuple[str, ...] = tuple(peer.name for peer in ALL_PEERS)
-"""Their names."""
+"""The names of all peers."""
 
 
 __all__ = ["ALL_PEERS", "PEERS", "Peer"]

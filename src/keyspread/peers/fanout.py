@@ -1,7 +1,7 @@
-"""Hot-key fan-out given by the user: Apache Beam's `Combine.PerKey.withHotKeyFanout`.
+"""Fan-out of hot keys that the user names: Apache Beam's `Combine.PerKey.withHotKeyFanout`.
 
-A key that the user names hot goes to `fanout` intermediate keys (key, nonce) in turn, which are combined first; all
-others go the usual way. Beam's nonce is a counter that starts at random, and so is ours.
+A hot key is split into `fanout` intermediate keys (key, nonce), used in turn, which are combined first. All other keys
+are hashed as usual. Beam's nonce is a counter that starts at a random number, and so is ours.
 """
 
 from typing import Any, ClassVar
@@ -15,14 +15,14 @@ from keyspread.peers.peer import Peer
 
 
 class HotKeyFanout(Peer):
-    """Keys in `hot` have `fanout` hashed workers, used in turn, any other has one.
+    """Keys in `hot` have `fanout` hashed workers, used in turn; any other key has one.
 
-    `simulate` names the hot keys of the whole stream if the user does not: the best that a user can know.
+    If the user names no hot keys, `simulate` names those of the whole stream: the best that a user can know.
     """
 
     name = "hot-key-fanout"
     options: ClassVar[dict[str, Any]] = {"fanout": 10, "hot": ()}
-    is_told_hot_keys = True
+    takes_hot_keys = True
 
     def __init__(self, workers: int, **more: Any) -> None:
         super().__init__(workers, **more)
@@ -32,13 +32,13 @@ class HotKeyFanout(Peer):
 
     @property
     def choices(self) -> int:
-        """As many as the user said."""
+        """The fan-out, or the number of workers if that is smaller."""
         return min(self._fanout, self.loads.size)
 
     def route(self, hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """Split the hot keys."""
+        """Route hot keys by (key, nonce) and other keys by key."""
         out = np.empty(hashes.size, np.int32)
         hot = np.isin(hashes, self._hot)
         keys = np.ascontiguousarray(hashes).view(np.uint64)
-        self._nonce = int(route_by_fanout(keys, hot, out, self.keys, self.loads, self._fanout, self._nonce))
+        self._nonce = route_by_fanout(keys, hot, out, self.salt, self.loads, self._fanout, self._nonce)
         return out

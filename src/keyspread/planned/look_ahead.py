@@ -1,144 +1,75 @@
-"""Look ahead: a sender reads its part of a batch before it deals it, and plans it around a table common to all senders.
+"""Look-ahead: a sender reads its whole part of a batch, plans it, then routes it.
 
-A batch of a stream is a stage of its own: it ends when its slowest worker does, so every batch has to be even. A
-sender that knows its whole part fills all workers to the same height, and what every sender does is even in sum. All
-plan around one common plan, which is made from what all of them saw in the batch before, so that a key stays on
-the same workers from sender to sender and from batch to batch as far as balance allows.
+A micro-batch of a stream is a stage of its own. It ends when its slowest worker does, so every batch has to be
+balanced. A sender that knows its whole part loads all workers equally, and the sum over the senders is balanced too.
 
-    batch b:  memories of batch b-1  →  common plan  →  each sender plans its part close to it  →  memories of batch b
-
-Everything follows from the memories of the batch before and from the rows: a batch that is dealt again is dealt alike.
+Every sender plans around the same table: bucket b of the key's hash belongs to worker b mod n. So a key mostly has the
+same worker at every sender and in every batch, as far as balance allows. The table depends on nothing else, and a
+sender keeps nothing between batches: a batch that is retried is routed the same.
 """
 
-import json
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from keyspread import checks
-from keyspread.errors import SnapshotError
-from keyspread.planned.packing import Aim, Counts, place
+from keyspread.planned.packing import Aim
 from keyspread.planned.plan import Plan, buckets_of
-from keyspread.planned.planner import bucket_count, plan_counted
-from keyspread.threshold import checked_threshold, least_hot_count
-
-_MAGIC = b"KSLA"
-_VERSION = 1
+from keyspread.planned.planner import BUCKETS_PER_WORKER, plan_unchecked
+from keyspread.threshold import checked_threshold
 
 
-@dataclass(frozen=True)
-class Memory:
-    """What a sender leaves to the next batch: the common plan it dealt by, and what it counted."""
-
-    common: Plan
-    counts: Counts
-
-    def to_bytes(self) -> bytes:
-        """Give it as bytes that know when they were damaged."""
-        content = {
-            "version": _VERSION,
-            "common": self.common.to_json(),
-            "buckets": self.counts.buckets.tolist(),
-            "hot": self.counts.hot,
-        }
-        body = zlib.compress(json.dumps(content).encode(), 1)
-        return _MAGIC + xxhash.xxh64_digest(body) + body
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Memory":
-        """Read it back; anything else is a SnapshotError."""
-        body = data[12:]
-        if data[:4] != _MAGIC or xxhash.xxh64_digest(body) != data[4:12]:
-            raise SnapshotError("not a memory of a sender, or damaged")
-        content = json.loads(zlib.decompress(body))
-        if content["version"] != _VERSION:
-            raise SnapshotError(f"a memory of version {content['version']}, this keyspread reads {_VERSION}")
-        buckets = np.array(content["buckets"], np.int64)
-        hot = tuple((int(key), int(messages)) for key, messages in content["hot"])
-        return cls(Plan.from_json(content["common"]), Counts(buckets, hot))
-
-
-def common_plan(
-    memories: Iterable[Memory],
-    workers: int,
-    threshold: float | None = None,
-    capacities: Sequence[float] | None = None,
-) -> Plan:
-    """Plan the next batch as if it were the last one, close to the plan of that; without a past, by bucket alone.
-
-    The senders of the last batch may have been more or fewer than there are now, and so may its workers.
-    """
-    workers = checks.whole_number("workers", workers)
-    threshold = checked_threshold(threshold, workers)
-    known = list(memories)
-    previous = known[0].common if known else None
-    buckets = bucket_count(workers, previous, None)
-    tail, hot = np.zeros(buckets, np.int64), dict[int, int]()
-    for memory in known:
-        if memory.counts.buckets.size == buckets:
-            tail += memory.counts.buckets
-        for key, messages in memory.counts.hot:
-            hot[key] = hot.get(key, 0) + messages
-    least = least_hot_count(threshold, int(tail.sum()) + sum(hot.values()))
-    for key in [key for key, messages in hot.items() if messages < least]:
-        tail[buckets_of(np.array([key], np.int64), buckets)] += hot.pop(key)
-    ordered = sorted(hot.items(), key=lambda one: (-one[1], one[0]))
-    return place(Counts(tail, tuple(ordered)), Aim.of(workers, capacities, 0.0, None), previous)
-
-
-def deal(
+def route(
     hashes: npt.NDArray[Any],
-    common: Plan,
+    workers: int,
     *,
     source: int = 0,
     threshold: float | None = None,
     weights: npt.NDArray[Any] | None = None,
-) -> tuple[npt.NDArray[np.int32], Memory]:
-    """Give the worker of every message of a sender's part of a batch, and what to remember.
+    capacities: Sequence[float] | None = None,
+) -> npt.NDArray[np.int32]:
+    """Return the worker of every message in one sender's part of a batch.
 
     No worker gets more than the sender's messages / n, rounded up, as far as buckets of tail keys can be packed.
 
     >>> part = np.repeat([1, 2, 3, 4], [70, 10, 10, 10])
-    >>> workers, memory = deal(part, common_plan([], workers=4), source=2)
-    >>> np.bincount(workers).tolist()
+    >>> np.bincount(route(part, workers=4, source=2)).tolist()
     [25, 25, 25, 25]
     """
+    planned = plan_part(hashes, workers, source=source, threshold=threshold, weights=weights, capacities=capacities)
+    return planned.route(hashes)
+
+
+def plan_part(
+    hashes: npt.NDArray[Any],
+    workers: int,
+    *,
+    source: int = 0,
+    threshold: float | None = None,
+    weights: npt.NDArray[Any] | None = None,
+    capacities: Sequence[float] | None = None,
+) -> Plan:
+    """Return the plan by which one sender routes its part of a batch."""
     keys = checks.hashes(hashes)
-    workers = common.workers
-    threshold = checked_threshold(threshold, workers)
-    turn = _turn(checks.whole_number("source", source, minimum=0, maximum=2**62), workers)
-    weighed = None if weights is None else checks.weights(weights, keys.size)
-    aim = Aim(workers, common.capacities)
-    made, counts = plan_counted(keys, aim, common, threshold, common.buckets.size, turn, weighed)
-    return made.route(keys), Memory(common, counts)
+    aim = Aim.of(workers, capacities, tolerance=0.0, most_moved=None)
+    threshold = checked_threshold(threshold, aim.workers)
+    source = checks.whole_number("source", source, minimum=0, maximum=2**62)
+    whole = None if weights is None else checks.weights(weights, keys.size)
+    table = _common_table(aim)
+    return plan_unchecked(keys, aim, table, threshold, table.buckets.size, _first_worker(source, aim.workers), whole)
 
 
-def _turn(source: int, workers: int) -> int:
-    """Give where a sender begins, so that its surplus message goes to other workers than the next one's."""
-    return source * 7919 % workers
+def _common_table(aim: Aim) -> Plan:
+    """Return the plan that all senders plan around: buckets only."""
+    owners = np.arange(BUCKETS_PER_WORKER * aim.workers, dtype=np.int32) % np.int32(aim.workers)
+    return Plan(aim.workers, owners, (), np.zeros(aim.workers, np.int64), capacities=aim.capacities)
 
 
-def workers_of(keys: Iterable[int], memories: Mapping[int, Memory]) -> dict[int, int]:
-    """Give how many workers had each of these hot keys in the batch that senders (source -> memory) remember.
+def _first_worker(source: int, workers: int) -> int:
+    """Return the worker at which a sender starts, so that the surplus messages of different senders spread out.
 
-    A sender's plan follows from its memory. Where it did not hold a key for hot, the key went by its bucket.
+    The starts of the sources 0, 1, 2, … are evenly spread over the workers, for any number of workers.
     """
-    wanted = list(keys)
-    found: dict[int, set[int]] = {key: set() for key in wanted}
-    for source, memory in memories.items():
-        workers, counted = memory.common.workers, memory.counts.buckets
-        aim = Aim(workers, memory.common.capacities)
-        made = place(memory.counts, aim, memory.common, _turn(source, workers))
-        split = {hot.hash: hot.workers for hot in made.head}
-        buckets = buckets_of(np.array(wanted, np.int64), counted.size).tolist()
-        for key, bucket in zip(wanted, buckets, strict=True):
-            if key in split:
-                found[key].update(split[key])
-            elif counted[bucket]:
-                found[key].add(int(made.buckets[bucket]))
-    return {key: len(had) for key, had in found.items()}
+    return int(buckets_of(np.array([source], np.int64), workers)[0])

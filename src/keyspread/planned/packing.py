@@ -1,4 +1,4 @@
-"""Placing: who gets what was counted, as close to the previous plan as balance allows."""
+"""Packing: assign counted buckets and hot keys to workers, as close to the previous plan as balance allows."""
 
 import heapq
 import math
@@ -11,26 +11,26 @@ import numpy.typing as npt
 from keyspread import checks
 from keyspread.planned.plan import HotKey, Plan, buckets_of
 
-_HALVINGS = 24  # of the tolerance, when a bound on what moves is looked for
+_HALVINGS = 24  # steps of the search for the smallest tolerance that keeps a bound on moved messages
 _Entry = tuple[float, int, int, int]
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a plan is made from: the messages of the tail in each bucket, and the hot keys with theirs."""
+    """The input of a plan: tail messages per bucket, and the hot keys with their messages, hottest first."""
 
     buckets: npt.NDArray[np.int64]
     hot: tuple[tuple[int, int], ...]  # (hash, messages)
 
     @property
     def total(self) -> int:
-        """All messages counted."""
+        """The number of messages counted."""
         return int(self.buckets.sum()) + sum(messages for _, messages in self.hot)
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What a plan is to reach: loads in proportion to capacities, and how far from that it may stay."""
+    """The goal of a plan: loads in proportion to capacities, and how far they may be off."""
 
     workers: int
     capacities: tuple[float, ...] | None = None  # multiples of the mean
@@ -39,7 +39,7 @@ class Aim:
 
     @classmethod
     def of(cls, workers: int, capacities: Any, tolerance: float, most_moved: float | None) -> "Aim":
-        """Check what a caller asks for."""
+        """Check the arguments of a caller."""
         return cls(
             checks.whole_number("workers", workers),
             checks.capacities(capacities, workers),
@@ -48,15 +48,15 @@ class Aim:
         )
 
     def limits(self, total: int, tolerance: float) -> list[int]:
-        """Give how much each worker may get."""
+        """Return the largest load of each worker."""
         slack = int(tolerance * total)
         if self.capacities is None:
             return [-(-total // self.workers) + slack] * self.workers
-        return [math.ceil(total * one / self.workers + slack * one) for one in self.capacities]
+        return [math.ceil(total * capacity / self.workers + slack * capacity) for capacity in self.capacities]
 
 
-class _Before:
-    """Where the previous plan had buckets and keys; nowhere, without one or for workers that are gone."""
+class _Previous:
+    """The workers of buckets and keys in the previous plan. Without one, and for workers that are gone: none."""
 
     def __init__(self, previous: Plan | None, workers: int, buckets: int) -> None:
         self.known = previous is not None
@@ -67,102 +67,103 @@ class _Before:
             self.buckets = np.where(previous.buckets < workers, previous.buckets, -1).astype(np.int64)
 
     def workers_of(self, key: int) -> list[int]:
-        """Give the workers that had this key, hot or in a bucket, in the order in which it filled them."""
+        """Return the workers that had this key, hot or in a bucket, in the order in which it filled them."""
         hot = self._head.get(key)
         had = hot.workers if hot is not None else (int(self.buckets[_bucket_of(key, self.buckets.size)]),)
         return [worker for worker in had if 0 <= worker < self._workers]
 
 
-class _ByBurden:
-    """Workers by load per capacity, the least first; equals from `turn` on, going round."""
+class _LeastLoaded:
+    """Workers by load per capacity, least first. Ties go to the first worker from `first_worker` on, going round."""
 
-    def __init__(self, loads: list[int], aim: Aim, turn: int) -> None:
-        self._loads, self._turn = loads, turn
-        self._burden = [1.0] * len(loads) if aim.capacities is None else [1 / one for one in aim.capacities]
+    def __init__(self, loads: list[int], aim: Aim, first_worker: int) -> None:
+        self._loads, self._first_worker = loads, first_worker
+        self._scale = [1.0] * len(loads) if aim.capacities is None else [1 / capacity for capacity in aim.capacities]
 
     def heap(self) -> list[_Entry]:
-        """Give all workers as a heap."""
+        """Return all workers as a heap."""
         heap = [self.entry(worker) for worker in range(len(self._loads))]
         heapq.heapify(heap)
         return heap
 
     def entry(self, worker: int) -> _Entry:
-        """Give what a worker is in the heap now: its place there, itself, and the load by which that was found."""
+        """Return a worker's entry in the heap: two numbers to sort by, the worker, and its load at this moment."""
         load = self._loads[worker]
-        return load * self._burden[worker], (worker - self._turn) % len(self._loads), worker, load
+        return load * self._scale[worker], (worker - self._first_worker) % len(self._loads), worker, load
 
 
-def place(counts: Counts, aim: Aim, previous: Plan | None = None, turn: int = 0) -> Plan:
-    """Place what was counted: buckets first, where they were if they fit, then hot keys into the room that is left.
+def place(counts: Counts, aim: Aim, previous: Plan | None = None, first_worker: int = 0) -> Plan:
+    """Place buckets first, where they were if they fit, then hot keys into the room that is left.
 
-    Of equally loaded workers the first from `turn` on is taken: several that plan side by side take different ones.
+    Ties between equally loaded workers go to the first one from `first_worker` on. Senders that plan at the same time
+    pass different ones.
     """
-    before = _Before(previous, aim.workers, counts.buckets.size)
-    made = _placed(counts, aim, before, aim.tolerance, turn)
-    if previous is None or aim.most_moved is None or made.moved <= aim.most_moved:
-        return made
-    # With room for everything in one place only what has no place moves: that is not to be avoided.
-    staying = _placed(counts, aim, before, 1.0, turn)
-    bound = aim.most_moved + staying.moved
-    even, lopsided = aim.tolerance, 1.0
+    before = _Previous(previous, aim.workers, counts.buckets.size)
+    balanced = _place_within(aim.tolerance, counts, aim, before, first_worker)
+    if previous is None or aim.most_moved is None or balanced.moved <= aim.most_moved:
+        return balanced
+    # With tolerance 1 everything fits where it was. What moves even then had no worker before: that is unavoidable.
+    best = _place_within(1.0, counts, aim, before, first_worker)
+    bound = aim.most_moved + best.moved
+    too_small, large_enough = aim.tolerance, 1.0
     for _ in range(_HALVINGS):
-        between = (even + lopsided) / 2
-        tried = _placed(counts, aim, before, between, turn)
+        between = (too_small + large_enough) / 2
+        tried = _place_within(between, counts, aim, before, first_worker)
         if tried.moved <= bound:
-            staying, lopsided = tried, between
+            best, large_enough = tried, between
         else:
-            even = between
-    return staying
+            too_small = between
+    return best
 
 
-def _placed(counts: Counts, aim: Aim, before: _Before, tolerance: float, turn: int) -> Plan:
+def _place_within(tolerance: float, counts: Counts, aim: Aim, before: _Previous, first_worker: int) -> Plan:
     total = counts.total
     even, at_most = aim.limits(total, 0.0), aim.limits(total, tolerance)
     loads = [0] * aim.workers
-    order = _ByBurden(loads, aim, turn)
+    order = _LeastLoaded(loads, aim, first_worker)
     owners = _pack(counts.buckets, loads, at_most, before, order)
-    head = _pour(counts.hot, loads, even, at_most, before, order)
-    moved = _moved(counts, owners, head, before, total) if before.known else 0.0
+    head = _split(counts.hot, loads, even, at_most, before, order)
+    moved = _moved_share(counts, owners, head, before, total) if before.known else 0.0
     return Plan(aim.workers, owners, head, np.array(loads, np.int64), moved, aim.capacities)
 
 
 def _pack(
-    buckets: npt.NDArray[np.int64], loads: list[int], limits: list[int], before: _Before, order: _ByBurden
+    buckets: npt.NDArray[np.int64], loads: list[int], limits: list[int], before: _Previous, order: _LeastLoaded
 ) -> npt.NDArray[np.int32]:
-    """Give each bucket a worker, largest first: its old one if it fits under the limit, else the least loaded."""
+    """Assign each bucket to a worker, largest first: its old one if it fits under the limit, else the least loaded."""
     owners = before.buckets.astype(np.int32)
-    homeless = []
+    unplaced = []
     for bucket in np.argsort(-buckets, kind="stable").tolist():
         size, owner = int(buckets[bucket]), int(owners[bucket])
         if owner >= 0 and loads[owner] + size <= limits[owner]:
             loads[owner] += size
         elif size:
-            homeless.append(bucket)
+            unplaced.append(bucket)
     emptiest = order.heap()
-    for bucket in homeless:
+    for bucket in unplaced:
         worker = emptiest[0][2]
         owners[bucket] = worker
         loads[worker] += int(buckets[bucket])
         heapq.heapreplace(emptiest, order.entry(worker))
-    # A bucket without messages and without a past takes any worker: a key of it may still come.
+    # A bucket without messages and without an old worker gets any: one of its keys may still arrive.
     unknown = np.flatnonzero(owners < 0)
     owners[unknown] = unknown % len(loads)
     return owners
 
 
-def _pour(
+def _split(
     hot: tuple[tuple[int, int], ...],
     loads: list[int],
     even: list[int],
     at_most: list[int],
-    before: _Before,
-    order: _ByBurden,
+    before: _Previous,
+    order: _LeastLoaded,
 ) -> tuple[HotKey, ...]:
-    """Pour the hot keys, hottest first, into the room that is left: first where they were, then into the emptiest.
+    """Split the hot keys, hottest first, over the room that is left: first their old workers, then the least loaded.
 
-    A key fills its old workers in the order in which it filled them before. So a key that has grown takes a little
-    more of the last one, which it shares, and the keys behind it move over a little; none moves away. There is
-    always room: the even limits add up to the total or more.
+    A key fills its old workers in the same order as before. A key that has grown then takes a little more of the last
+    one, which it shares with other keys, and those shift a little; none moves away. There is always room: the even
+    limits add up to the total or more.
     """
     emptiest = order.heap()
     head = []
@@ -178,7 +179,7 @@ def _pour(
                 _, _, worker, load = heapq.heappop(emptiest)
                 limits = even
                 if load != loads[worker]:
-                    continue  # it got more since it was put there
+                    continue  # an outdated entry: the worker got more since
             amount = min(left, limits[worker] - loads[worker])
             if amount > 0:
                 pieces[worker] = pieces.get(worker, 0) + amount
@@ -189,10 +190,10 @@ def _pour(
     return tuple(head)
 
 
-def _moved(
-    counts: Counts, owners: npt.NDArray[np.int32], head: tuple[HotKey, ...], before: _Before, total: int
+def _moved_share(
+    counts: Counts, owners: npt.NDArray[np.int32], head: tuple[HotKey, ...], before: _Previous, total: int
 ) -> float:
-    """Give the share of the messages that go to a worker which the previous plan did not give their key to."""
+    """Return the share of the messages that go to a worker which did not have their key in the previous plan."""
     moved = int(counts.buckets[owners != before.buckets].sum())
     for key in head:
         had = before.workers_of(key.hash)

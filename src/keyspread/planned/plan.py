@@ -1,4 +1,4 @@
-"""A plan: who gets what. Made by `planning.py`, carried out by `Plan.route` or by Spark SQL, kept as JSON."""
+"""`Plan`: which worker gets which bucket and which piece of a hot key. Routes messages; is stored as JSON."""
 
 import json
 import operator
@@ -21,7 +21,11 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class HotKey:
-    """A hot key cut into pieces: a message whose turn (from its position) is below ends[i] goes to workers[i]."""
+    """A hot key cut into pieces: the first piece whose end is above the slot of a message's position takes it.
+
+    Piece i belongs to workers[i], takes the slots from ends[i - 1] to ends[i] - 1, and was planned for weights[i]
+    messages.
+    """
 
     hash: int
     workers: tuple[int, ...]
@@ -30,30 +34,32 @@ class HotKey:
 
     @property
     def messages(self) -> int:
-        """How many messages of the key were counted."""
+        """The number of messages of the key that were counted."""
         return sum(self.weights)
 
     @classmethod
     def by_weight(cls, key: int, pieces: Mapping[int, int]) -> "HotKey":
-        """Cut in proportion to the weights: right on average for any batch like the one counted."""
+        """Cut in proportion to the weights, which is right on average for any batch like the counted one."""
         whole = sum(pieces.values())
-        ends = tuple(done * planned_routing.TURNS // whole for done in accumulate(pieces.values()))
+        ends = tuple(done * planned_routing.SLOTS // whole for done in accumulate(pieces.values()))
         return cls(key, tuple(pieces), tuple(pieces.values()), ends)
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Gives every message a worker by its hash and its position alone: no state, the same on every attempt.
+    """Routes every message by its hash and its position alone: no state, the same worker on every attempt.
 
-    `buckets` (worker of each hash bucket), `head` (hot keys, hottest first), `loads` (messages planned for each
-    worker), `moved` (share of the messages whose worker did not have their bucket or hot key in the previous plan),
-    `capacities` (of the workers, as multiples of their mean; None if they are equal).
+    - `buckets`: the worker of each hash bucket
+    - `head`: the hot keys, hottest first
+    - `loads`: the messages planned for each worker
+    - `moved`: the share of the messages whose worker did not have their bucket or hot key in the previous plan
+    - `capacities`: those of the workers, as multiples of their mean; None if they are equal
 
     >>> from keyspread import plan
-    >>> made = plan(np.array([7] * 90 + [8] * 10), workers=2)
-    >>> made.loads.tolist(), len(made.head)
+    >>> table = plan(np.array([7] * 90 + [8] * 10), workers=2)
+    >>> table.loads.tolist(), len(table.head)
     ([50, 50], 2)
-    >>> Plan.from_json(made.to_json()) == made
+    >>> Plan.from_json(table.to_json()) == table
     True
     """
 
@@ -65,18 +71,19 @@ class Plan:
     capacities: tuple[float, ...] | None = None
 
     def route(self, hashes: npt.NDArray[Any], start: int = 0) -> npt.NDArray[np.int32]:
-        """Give the worker of every message; hashes[0] stands at position `start` of the batch.
+        """Return the worker of every message; hashes[0] is at position `start` of the batch.
 
-        Unknown keys go by their bucket. Routing a batch in parts gives the same workers as routing it whole.
+        Keys that the plan does not know are routed by their bucket. Routing a batch in parts gives the same workers
+        as routing it whole.
         """
         keys = checks.hashes(hashes)
         start = checks.whole_number("start", start, minimum=0, maximum=2**62)
         out = np.empty(keys.size, np.int32)
-        planned_routing.deal_out(keys, out, start, self.table)
+        planned_routing.route_by_plan(keys, out, start, self.table)
         return out
 
     @cached_property
-    def table(self) -> planned_routing.Deal:
+    def table(self) -> planned_routing.RoutingTable:
         """The plan as arrays, for the kernel and for Spark SQL."""
         keys = np.array([key.hash for key in self.head], np.int64)
         owners = self.buckets.astype(np.int64)
@@ -85,10 +92,10 @@ class Plan:
             if buckets[bucket] < 0:
                 chain[hot] = -1 - buckets[bucket]
             buckets[bucket] = -1 - hot
-        # About 16 cells a piece: then a cell lies within one piece fifteen times out of sixteen.
+        # About 16 cells per piece: then fifteen of sixteen cells lie within one piece.
         bits = [min(16, 4 + (len(key.ends) - 1).bit_length()) for key in self.head]
         first = np.cumsum([0, *(len(key.workers) for key in self.head)], dtype=np.int64)
-        return planned_routing.Deal(
+        return planned_routing.RoutingTable(
             buckets=buckets,
             owners=owners,
             keys=keys,
@@ -107,32 +114,32 @@ class Plan:
         )
 
     def with_cuts(self, cuts: Sequence[Sequence[int]]) -> "Plan":
-        """Give the same plan with its hot keys cut at these turns."""
+        """Return the same plan with its hot keys cut at these slots."""
         head = tuple(replace(key, ends=tuple(ends)) for key, ends in zip(self.head, cuts, strict=True))
         return replace(self, head=head)
 
     @property
     def imbalance(self) -> float:
-        """The imbalance that the plan leaves: the largest load (per capacity) as a share, minus 1/n."""
+        """The imbalance of the planned loads: the largest load (per capacity) as a share, minus 1/n."""
         return metrics.imbalance(self.loads, self.capacities)
 
     def __eq__(self, other: object) -> bool:
-        """Two plans are equal if they route alike and were made for the same loads."""
+        """Return whether two plans route the same and were made for the same loads."""
         return isinstance(other, Plan) and self.to_json() == other.to_json()
 
     def __hash__(self) -> int:
-        """Hash what `==` compares."""
+        """Return a hash of what `==` compares."""
         return hash(self.to_json())
 
     def __repr__(self) -> str:
-        """Say in a line what the plan does."""
+        """Describe the plan in one line."""
         return (
             f"Plan(workers={self.workers}, buckets={self.buckets.size}, hot keys={len(self.head)}, "
             f"messages={int(self.loads.sum())}, imbalance={self.imbalance:.2g}, moved={self.moved:.2g})"
         )
 
     def to_json(self) -> str:
-        """Give the plan as JSON; `Plan.from_json` gives it back equal."""
+        """Return the plan as JSON text; `Plan.from_json` reads it back, equal."""
         content = {
             "format": _FORMAT,
             "workers": self.workers,
@@ -146,22 +153,24 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
-        """Read a plan back; what is not one is refused."""
+        """Read a plan from the text that `to_json` returned; refuse anything else."""
         try:
             content = json.loads(text)
             plan = cls._of(content) if content["format"] == _FORMAT else None
         except (ValueError, TypeError, KeyError, OverflowError) as problem:
-            raise InputError(f"not a keyspread plan ({problem!r}); pass what Plan.to_json() gave") from None
+            raise InputError(
+                f"not a keyspread plan ({problem!r}); pass the text that Plan.to_json() returned"
+            ) from None
         if plan is None:
             raise InputError(
-                f"the plan has format {content['format']}, this keyspread reads {_FORMAT}: plan the batch anew"
+                f"the plan has format {content['format']}, this keyspread reads {_FORMAT}: plan the batch again"
             )
         plan._check()
         return plan
 
     @classmethod
     def _of(cls, content: dict[str, Any]) -> "Plan":
-        """Make a plan of parsed JSON; whatever is not a whole number where one must be raises."""
+        """Make a plan from parsed JSON; raise if a value is not a whole number where one is needed."""
 
         def whole(numbers: Iterable[Any]) -> tuple[int, ...]:
             return tuple(map(operator.index, numbers))
@@ -184,17 +193,19 @@ class Plan:
         )
 
     def _check(self) -> None:
-        """Refuse what would route outside the workers."""
+        """Refuse a plan that would route outside its workers."""
         named = [*self.buckets.tolist(), *(worker for key in self.head for worker in key.workers)]
         whole = all(
-            key.ends and key.ends[-1] == planned_routing.TURNS and len(key.ends) == len(key.workers) == len(key.weights)
+            key.ends and key.ends[-1] == planned_routing.SLOTS and len(key.ends) == len(key.workers) == len(key.weights)
             for key in self.head
         )
         if self.capacities is not None:
             checks.capacities(self.capacities, self.workers)
         inside = self.buckets.size > 0 and min(named) >= 0 and max(named) < self.workers
         if not inside or self.loads.size != self.workers or not whole:
-            raise InputError(f"the plan does not fit its {self.workers} workers; it was changed by hand, plan anew")
+            raise InputError(
+                f"the plan does not fit its {self.workers} workers; it was changed by hand, plan the batch again"
+            )
 
 
 def _numbers(values: Any) -> tuple[float, ...] | None:
@@ -202,14 +213,14 @@ def _numbers(values: Any) -> tuple[float, ...] | None:
 
 
 def buckets_of(keys: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int64]:
-    """Give the bucket of every key."""
+    """Return the bucket of every key."""
     out = np.empty(keys.size, np.int64)
     planned_routing.bucket_of(keys, out, buckets)
     return out
 
 
 def _cells(ends: tuple[int, ...], bits: int, first: int) -> npt.NDArray[np.int32]:
-    """Give, for each of 2^bits equal cells of turns, the piece that has all of it, or -1 - the first that has some."""
+    """Return, for each of 2^bits equal cells of slots, the piece that covers it, or -1 - the first of several."""
     edges = np.arange((1 << bits) + 1) << (31 - bits)
     begins_in = np.searchsorted(ends, edges[:-1], side="right")
     stops_in = np.searchsorted(ends, edges[1:] - 1, side="right")

@@ -1,7 +1,10 @@
-"""Planned dealing: look at the batch before dealing it.
+"""`plan`: count a batch, then decide which worker gets what.
 
-Count (bucket loads and hot keys) -> place (who gets what, as close to the previous plan as balance allows) ->
-deal (`Plan.route`, or Spark SQL). A plan is one entry a bucket plus a few for each hot key, for any number of keys.
+    count (bucket loads and hot keys)
+    → place (assign them to workers, as close to the previous plan as balance allows)
+    → route (`Plan.route`, or Spark SQL)
+
+A plan has one entry per bucket and a few per hot key, however many keys there are.
 """
 
 from collections.abc import Sequence
@@ -36,36 +39,37 @@ def plan(
     """Plan this batch: no worker gets more than its share rounded up, as far as buckets of tail keys can be packed.
 
     A tail key has one worker. A hot key (share >= `threshold`, by default 1/(5n)) is cut by position into pieces
-    that fill the room left, exactly, when the same batch is then routed from start=0. With a `previous` plan,
-    buckets and hot keys stay where they were as far as balance allows: up to an imbalance of `tolerance`, and beyond
-    it where more than a share `most_moved` of the messages would have to move otherwise.
+    that fill the remaining room. The pieces are exact if the same batch is then routed from start=0. With a
+    `previous` plan, buckets and hot keys keep their workers as far as balance allows. An imbalance of `tolerance` is
+    allowed for that, and more if otherwise a share of more than `most_moved` of the messages would have to move.
 
-    With `weights` (whole numbers, one a message: bytes, or microseconds of work) the load is their sum. With
-    `capacities`, one number a worker, each gets its share by them.
+    With `weights` (one whole number per message, such as bytes or microseconds of work) the load of a worker is their
+    sum. With `capacities` (one number per worker) each worker gets its share in proportion to them.
 
     >>> batch = np.repeat([1, 2, 3, 4], [70, 10, 10, 10])
-    >>> made = plan(batch, workers=4)
-    >>> np.bincount(made.route(batch)).tolist()
+    >>> table = plan(batch, workers=4)
+    >>> np.bincount(table.route(batch)).tolist()
     [25, 25, 25, 25]
     """
     keys = checks.hashes(hashes)
     workers = checks.whole_number("workers", workers)
     threshold = checked_threshold(threshold, workers)
     aim = Aim.of(workers, capacities, tolerance, most_moved)
-    weighed = None if weights is None else checks.weights(weights, keys.size)
-    return plan_counted(keys, aim, previous, threshold, bucket_count(workers, previous, buckets), weights=weighed)[0]
+    count = bucket_count(workers, previous, buckets)
+    whole = None if weights is None else checks.weights(weights, keys.size)
+    return plan_unchecked(keys, aim, previous, threshold, count, weights=whole)
 
 
-def plan_counted(
+def plan_unchecked(
     keys: npt.NDArray[np.int64],
     aim: Aim,
     previous: Plan | None,
     threshold: float,
     buckets: int,
-    turn: int = 0,
+    first_worker: int = 0,
     weights: npt.NDArray[np.int64] | None = None,
-) -> tuple[Plan, Counts]:
-    """Give the plan of a batch, and what was counted for it."""
+) -> Plan:
+    """Plan a batch without checking the arguments; `first_worker` is that of `place`."""
     batch = Encoded.of(keys)
     distinct, messages = batch.hashes, batch.weighed(weights)
     hot = np.flatnonzero((messages >= least_hot_count(threshold, int(messages.sum()))) & (messages > 0))
@@ -74,59 +78,59 @@ def plan_counted(
     tail[hot] = 0
     bucket_loads = np.bincount(buckets_of(distinct, buckets), weights=tail, minlength=buckets).astype(np.int64)
     counts = Counts(bucket_loads, tuple(zip(distinct[hot].tolist(), messages[hot].tolist(), strict=True)))
-    placed = place(counts, aim, previous, turn)
-    return placed.with_cuts(_exact_cuts(placed.head, hot, batch, weights)), counts
+    placed = place(counts, aim, previous, first_worker)
+    return placed.with_cuts(_exact_cuts(placed.head, hot, batch, weights))
 
 
 def bucket_count(workers: int, previous: Plan | None, buckets: int | None) -> int:
-    """Give the number of buckets: as asked, as in the previous plan if those are small enough, or 64 a worker."""
+    """Return the number of buckets: as given, or that of the previous plan if it is large enough, or 64 per worker."""
     if previous is not None and not isinstance(previous, Plan):
         raise InputError(f"previous must be a Plan, got {type(previous).__name__}; Plan.from_json reads a stored one")
     if buckets is not None:
-        return checks.whole_number("buckets", buckets, minimum=workers, maximum=planned_routing.TURNS)
+        return checks.whole_number("buckets", buckets, minimum=workers, maximum=planned_routing.SLOTS)
     if previous is not None and 2 * previous.buckets.size >= BUCKETS_PER_WORKER * workers:
         return previous.buckets.size
     return BUCKETS_PER_WORKER * workers
 
 
-def sharpened(plan: Plan, cells: dict[int, npt.NDArray[np.int64]]) -> Plan:
-    """Give the plan with its hot keys cut where their own turns lie, known as counts in equal cells of turns.
+def cut_by_cells(plan: Plan, cells: dict[int, npt.NDArray[np.int64]]) -> Plan:
+    """Return the plan with hot keys cut by where their messages lie: counts of them in equal cells of slots.
 
-    Positions of a key are not spread quite evenly over the turns. Cutting by weight alone would leave each piece
-    off by the root of its size; cutting by these counts, by the root of what one cell holds.
+    The positions of a key are not spread perfectly evenly over the slots. If cut by weight alone, a piece of m
+    messages is off by about sqrt(m); if cut by these counts, by the root of the messages in one cell.
     """
     cuts = []
     for key in plan.head:
         counted = np.concatenate([[0], np.cumsum(cells[key.hash])])
-        edges = np.linspace(0, planned_routing.TURNS, counted.size)
+        edges = np.linspace(0, planned_routing.SLOTS, counted.size)
         wanted = np.cumsum(key.weights)[:-1] * (counted[-1] / key.messages)
-        cuts.append([*np.interp(wanted, counted, edges).astype(np.int64).tolist(), planned_routing.TURNS])
+        cuts.append([*np.interp(wanted, counted, edges).astype(np.int64).tolist(), planned_routing.SLOTS])
     return plan.with_cuts(cuts)
 
 
 def _exact_cuts(
     head: tuple[HotKey, ...], hot: npt.NDArray[np.intp], batch: Encoded, weights: npt.NDArray[np.int64] | None
 ) -> list[list[int]]:
-    """Give, for each hot key, the turns where its pieces end: each gets its messages of this batch, to the message."""
+    """Return, for each hot key, the slots where its pieces end, so that each piece gets exactly its messages."""
     ids = batch.ids
     rank = np.full(batch.hashes.size, -1, np.int64)
     rank[hot] = np.arange(hot.size)
     ranks = rank[ids] if ids.size else np.empty(0, np.int64)
     positions = np.flatnonzero(ranks >= 0)
     positions = positions[np.argsort(ranks[positions], kind="stable")]
-    turns = np.empty(ids.size, np.int64)
-    planned_routing.turn_of(0, turns)
+    slots = np.empty(ids.size, np.int64)
+    planned_routing.slot_of(0, slots)
     by_key = np.split(positions, np.cumsum(batch.counts[hot])[:-1]) if head else []
     cuts = []
-    for key, own in zip(head, by_key, strict=True):
+    for key, key_positions in zip(head, by_key, strict=True):
         ends = np.cumsum(key.weights)[:-1]
-        mine = turns[own]
+        key_slots = slots[key_positions]
         if weights is None:
-            cut = np.partition(mine, ends)[ends] if ends.size else ends
-        else:  # where the sum of the weights, in order of turns, comes closest to what the piece is to get
-            order = np.argsort(mine)
-            weighed = weights[own[order]]
-            after = np.searchsorted(np.cumsum(weighed) - weighed / 2, ends)
-            cut = mine[order][np.minimum(after, mine.size - 1)]
-        cuts.append([*cut.tolist(), planned_routing.TURNS])
+            cut = np.partition(key_slots, ends)[ends] if ends.size else ends
+        else:  # cut where the sum of the weights, in order of slots, comes closest to the weight of the piece
+            order = np.argsort(key_slots)
+            in_order = weights[key_positions[order]]
+            after = np.searchsorted(np.cumsum(in_order) - in_order / 2, ends)
+            cut = key_slots[order][np.minimum(after, key_slots.size - 1)]
+        cuts.append([*cut.tolist(), planned_routing.SLOTS])
     return cuts

@@ -1,1 +1,1 @@
-"""What people look at: the plots' style and the page that shows all figures and verdicts."""
+"""Plots and the HTML report: the style of all plots, and the page with all figures and verdicts."""

@@ -1,7 +1,6 @@
-"""The report: one page that needs nothing but a browser, and beside it every picture and table as a file of its own.
+"""The report: one HTML page that needs nothing but a browser, and every plot and table as a separate file.
 
-The same figures give the same bytes. What may be changed here: what a reader sees. How a plot looks is in `style.py`,
-how the page looks in `page.html.jinja`.
+The same results always give the same bytes. `style.py` has the look of the plots, `page.html.jinja` that of the page.
 """
 
 import json
@@ -20,27 +19,27 @@ import pandas as pd
 from markupsafe import Markup
 
 from keyspread.errors import InputError
-from keyspread.experiments.outcome import Reproduced
+from keyspread.experiments.figure_result import FigureResult
 from keyspread.experiments.verdict import Outcome, Verdict
 from keyspread.report import style
 
 SYMBOLS = {Outcome.HOLDS: "✓", Outcome.IN_PART: "◐", Outcome.FAILS: "✗"}
 ROWS_SHOWN = 40
-"""Of a table; all rows are in its CSV file."""
+"""Rows of a table that the page shows; its CSV file has all of them."""
 WIDE = 7.0
-"""Inches from which on a picture takes the whole width, with the text below."""
+"""A picture wider than this, in inches, takes the whole width of the page, with the text below."""
 
 
-def write_report(folder: str | os.PathLike[str], made: Sequence[Reproduced], about: Mapping[str, str]) -> Path:
-    """Write report.html, figures/, tables/ and verdicts.json to this folder, and give the path of the page.
+def write_report(folder: str | os.PathLike[str], results: Sequence[FigureResult], about: Mapping[str, str]) -> Path:
+    """Write report.html, figures/, tables/ and verdicts.json to this folder; return the path of the page.
 
-    `about` is shown at the end: scale, seeds, versions, command line, … by name.
+    `about` is shown at the end of the page: size, seeds, versions, command line, … by name.
     """
     target = Path(folder)
-    sections = [_Section.of(one) for one in made]
+    sections = [_Section.of(result) for result in results]
     page = _template().render(
         sections=sections,
-        summary=_summary(made),
+        summary=_summary(results),
         about=about,
         symbols=SYMBOLS,
         kinds={outcome: outcome.name.lower() for outcome in Outcome},
@@ -50,7 +49,7 @@ def write_report(folder: str | os.PathLike[str], made: Sequence[Reproduced], abo
             (target / name).mkdir(parents=True, exist_ok=True)
         for section in sections:
             section.write(target)
-        _write(target / "verdicts.json", json.dumps(to_json(made), ensure_ascii=False, indent=2) + "\n")
+        _write(target / "verdicts.json", json.dumps(to_json(results), ensure_ascii=False, indent=2) + "\n")
         _write(target / "report.html", page)
     except OSError as error:
         reason = error.strerror or type(error).__name__
@@ -58,22 +57,22 @@ def write_report(folder: str | os.PathLike[str], made: Sequence[Reproduced], abo
     return target / "report.html"
 
 
-def to_json(made: Sequence[Reproduced]) -> dict[str, Any]:
-    """Give all verdicts as plain values, ready for JSON: how many of each outcome, then figure by figure."""
-    verdicts = [verdict for one in made for verdict in one.verdicts]
+def to_json(results: Sequence[FigureResult]) -> dict[str, Any]:
+    """Return all verdicts as plain values, ready for JSON: the number of each outcome, then figure by figure."""
+    verdicts = [verdict for result in results for verdict in result.verdicts]
     return {
         "claims": len(verdicts),
         "outcomes": {outcome.value: _count(verdicts, outcome) for outcome in Outcome},
         "figures": [
             {
-                "name": one.figure.name,
-                "label": one.figure.label,
-                "title": one.figure.title,
-                "runs": one.runs,
-                "rows": len(one.table),
-                "verdicts": [verdict.to_dict() for verdict in one.verdicts],
+                "name": result.figure.name,
+                "label": result.figure.label,
+                "title": result.figure.title,
+                "runs": result.runs,
+                "rows": len(result.table),
+                "verdicts": [verdict.to_dict() for verdict in result.verdicts],
             }
-            for one in made
+            for result in results
         ],
     }
 
@@ -82,34 +81,34 @@ def _count(verdicts: Sequence[Verdict], outcome: Outcome) -> int:
     return sum(verdict.outcome == outcome for verdict in verdicts)
 
 
-def _summary(made: Sequence[Reproduced]) -> str:
-    """Say it in one line: 23 claims: 20 hold, 2 in part, 1 does not."""
-    verdicts = [verdict for one in made for verdict in one.verdicts]
+def _summary(results: Sequence[FigureResult]) -> str:
+    """Return one line such as '23 claims: 20 hold, 2 hold in part, 1 does not hold'."""
+    verdicts = [verdict for result in results for verdict in result.verdicts]
     holds, in_part, fails = (_count(verdicts, outcome) for outcome in Outcome)
     return (
         f"{len(verdicts)} {'claim' if len(verdicts) == 1 else 'claims'}: {holds} {'holds' if holds == 1 else 'hold'}, "
-        f"{in_part} in part, {fails} {'does' if fails == 1 else 'do'} not"
+        f"{in_part} {'holds' if in_part == 1 else 'hold'} in part, {fails} {'does' if fails == 1 else 'do'} not hold"
     )
 
 
 @dataclass(frozen=True)
 class _Section:
-    """What the page shows of one figure, and the files beside it."""
+    """The part of the page about one figure, and its files."""
 
-    one: Reproduced
+    result: FigureResult
     id: str
     svg: str | None
     png: bytes | None
 
     @classmethod
-    def of(cls, one: Reproduced) -> "_Section":
+    def of(cls, result: FigureResult) -> "_Section":
         svg = png = None
-        if one.picture is not None:
-            svg, png = style.as_svg(one.picture), style.as_png(one.picture)
-        return cls(one, _file_name(one.figure.name), svg, png)
+        if result.picture is not None:
+            svg, png = style.as_svg(result.picture), style.as_png(result.picture)
+        return cls(result, _file_name(result.figure.name), svg, png)
 
     def write(self, target: Path) -> None:
-        _write(target / self.csv_path, self.one.table.to_csv(index=False, lineterminator="\n"))
+        _write(target / self.csv_path, self.result.table.to_csv(index=False, lineterminator="\n"))
         if self.svg is not None and self.png is not None:
             _write(target / self.svg_path, self.svg)
             (target / self.png_path).write_bytes(self.png)
@@ -132,29 +131,29 @@ class _Section:
 
     @property
     def wide(self) -> bool:
-        return self.one.picture is not None and self.one.picture.get_figwidth() > WIDE
+        return self.result.picture is not None and self.result.picture.get_figwidth() > WIDE
 
     @property
     def width(self) -> int:
-        """Give it in CSS pixels; a little larger than on paper, as screens are read from further away."""
-        return round((self.one.picture.get_figwidth() if self.one.picture is not None else 0) * 105)
+        """Width of the picture in CSS pixels: a little larger than in print."""
+        return round((self.result.picture.get_figwidth() if self.result.picture is not None else 0) * 105)
 
     @property
     def heading(self) -> str:
-        return f"{self.one.figure.label}. {self.one.figure.title}"
+        return f"{self.result.figure.label}. {self.result.figure.title}"
 
     @property
     def columns(self) -> list[tuple[str, bool]]:
-        """Give the name of each column, and whether it has numbers."""
+        """Name of each column, and whether it holds numbers."""
         return [
             (re.sub(" percent$", " (%)", str(name).replace("_", " ")), kind.kind in "iuf")
-            for name, kind in self.one.table.dtypes.items()
+            for name, kind in self.result.table.dtypes.items()
         ]
 
     @property
     def rows(self) -> list[list[tuple[str, bool]]]:
-        """Give the text of each cell, and whether its column has numbers."""
-        table = self.one.table.head(ROWS_SHOWN)
+        """Text of each cell, and whether its column holds numbers."""
+        table = self.result.table.head(ROWS_SHOWN)
         return [
             [(_cell(value), number) for value, (_, number) in zip(row, self.columns, strict=True)]
             for row in table.itertuples(index=False, name=None)
@@ -162,7 +161,7 @@ class _Section:
 
 
 def _cell(value: Any) -> str:
-    """Write a value so that people can read it.
+    """Return a value as text for people.
 
     >>> _cell(12345), _cell(0.000123456), _cell(float("nan")), _cell("W-C"), _cell(True), _cell([1, 2.5])
     ('12,345', '0.0001235', '–', 'W-C', 'yes', '1, 2.5')
@@ -183,31 +182,34 @@ def _cell(value: Any) -> str:
 
 
 def _set(text: str) -> Markup:
-    """Set a text for the page: escaped, numbers not torn from their signs, p_1 with a lowered 1.
+    """Return a text as HTML: escaped, p_1 with a subscript, no line breaks around signs or inside names like D-C.
 
     >>> str(_set("p_1 < 3 % at z = 1.0"))
     'p<sub>1</sub>\xa0&lt;\xa03\xa0% at z\xa0=\xa01.0'
+    >>> str(_set("D-Choices of --input"))
+    '<span class="whole">D-Choices</span> of <span class="whole">--input</span>'
     """
     text = re.sub(r" ([=<>≤≥≈]) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
     text = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
-    return Markup(re.sub(r"\b([A-Za-z])_([a-z0-9])\b", r"\1<sub>\2</sub>", str(Markup.escape(text))))
+    html = re.sub(r"\b([A-Za-z])_([a-z0-9])\b", r"\1<sub>\2</sub>", str(Markup.escape(text)))
+    return Markup(re.sub(r"(--[a-z]+|\b[DW]-C\w*|\bRound-Robin\b)", r'<span class="whole">\1</span>', html))
 
 
 def _sentence(text: str) -> Markup:
-    """Set a text with a full stop at its end, whether it had one or not."""
+    """Return a text as HTML with exactly one full stop at its end."""
     return _set(text.rstrip(". ") + ".")
 
 
 def _file_name(name: str) -> str:
-    """Make a name for files and anchors: figure-03 of 3, and table-1 as it is."""
+    """Return the name of a figure's files and anchor: '3' → 'figure-03', 'table-1' → 'table-1'."""
     return f"figure-{int(name):02d}" if name.isdecimal() else re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def _inline(svg: str, prefix: str, label: str) -> str:
-    """Make an SVG file fit to stand in a page with others: ids of its own, no header, no rules for the whole page."""
+    """Return an SVG file as a part of a page: unique ids, no header, no style rules for the whole page."""
     svg = svg[svg.index("<svg") :]
-    for dispensable in (r"<metadata>.*?</metadata>", r"<defs>\s*<style[^>]*>.*?</style>\s*</defs>", r"<!--.*?-->"):
-        svg = re.sub(dispensable, "", svg, flags=re.DOTALL)
+    for unneeded in (r"<metadata>.*?</metadata>", r"<defs>\s*<style[^>]*>.*?</style>\s*</defs>", r"<!--.*?-->"):
+        svg = re.sub(unneeded, "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid=")', rf"\1{prefix}-", svg)
     svg = re.sub(r'(href="#|url\(#)', rf"\1{prefix}-", svg)
     head, body = svg.split(">", 1)
@@ -217,9 +219,11 @@ def _inline(svg: str, prefix: str, label: str) -> str:
 
 def _template() -> jinja2.Template:
     source = files("keyspread.report").joinpath("page.html.jinja").read_text(encoding="utf-8")
-    made = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters |= {"set": _set, "sentence": _sentence}
-    return made.from_string(source)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"set": _set, "sentence": _sentence}
+    return environment.from_string(source)
 
 
 def _write(path: Path, text: str) -> None:

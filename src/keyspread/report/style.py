@@ -1,10 +1,12 @@
-"""How schemes look in every plot: a colour, a marker and a dash of its own, for grey and colour-blind eyes too.
+"""The style of all plots: each scheme has its own colour, marker and line style in every plot.
 
-Colours are those of Okabe and Ito. Plots are made without pyplot: no window, no global state, safe in any thread.
+The colours are those of Okabe and Ito, for colour-blind readers; markers and line styles also work in grey. Plots do
+not use pyplot: no window, no global state, safe in any thread.
 """
 
 import io
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,19 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
 from keyspread.errors import InputError
+from keyspread.experiments.abbreviations import ABBREVIATIONS
 
-LABELS = {
-    "key": "KG",
-    "shuffle": "SG",
-    "partial-key": "PKG",
-    "round-robin": "RR",
-    "w-choices": "W-C",
-    "d-choices": "D-C",
-    "per-key": "per-key",
-    "greedy": "Min-d",
-    "look-ahead": "look-ahead",
-    "planned": "planned",
-}
 _LOOK: dict[str, tuple[str, str, Any]] = {
     "partial-key": ("#D55E00", "s", "-"),
     "d-choices": ("#0072B2", "o", "-"),
@@ -49,7 +40,7 @@ SERIES: list[tuple[str, str, Any]] = [
     ("#E69F00", "P", (0, (5, 1))),
     ("#56B4E9", "D", (0, (1, 1))),
 ]
-"""For lines that are not schemes: thresholds, numbers of workers, …"""
+"""Looks of lines that are not schemes: thresholds, numbers of workers, …"""
 
 _RC: Any = {
     "font.size": 9.0,
@@ -57,6 +48,7 @@ _RC: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
@@ -68,13 +60,13 @@ _RC: Any = {
 def picture(
     rows: int = 1, columns: int = 1, width: float = 3.4, height: float = 2.6, **shared: Any
 ) -> tuple[Picture, Any]:
-    """Make a picture with a grid of axes (always a two-dimensional array), each of this size in inches."""
+    """Return a picture with a grid of axes (always a two-dimensional array), each of this size in inches."""
     import matplotlib
 
     with matplotlib.rc_context(_RC):
-        made = Picture(figsize=(columns * width, rows * height), layout="constrained")
-        axes = made.subplots(rows, columns, squeeze=False, **shared)
-    return made, axes
+        picture = Picture(figsize=(columns * width, rows * height), layout="constrained")
+        axes = picture.subplots(rows, columns, squeeze=False, **shared)
+    return picture, axes
 
 
 def line(
@@ -87,9 +79,9 @@ def line(
     high: npt.ArrayLike | None = None,
     **more: Any,
 ) -> None:
-    """Draw one series in the look of a scheme, or of the i-th of `SERIES`; low and high are its spread over seeds."""
+    """Draw one line in the look of a scheme, or of the i-th of `SERIES`; low and high are the limits of a band."""
     colour, marker, dash = _LOOK[look] if isinstance(look, str) else SERIES[look % len(SERIES)]
-    name = label if label is not None else LABELS.get(str(look), str(look))
+    name = label if label is not None else ABBREVIATIONS.get(str(look), str(look))
     x, y = np.asarray(x), np.asarray(y)
     every = max(1, x.size // 12)
     settings = {"color": colour, "marker": marker, "linestyle": dash, "markersize": 4, "linewidth": 1.3} | more
@@ -104,8 +96,22 @@ def point(axes: Axes, x: float, y: float, scheme: str) -> None:
     axes.scatter([x], [y], s=48, color=colour, marker=marker, label=scheme, zorder=3)
 
 
+def reference_line(axes: Axes, y: float, label: str) -> None:
+    """Draw a dotted horizontal line with a label at its left end."""
+    axes.axhline(y, color="#555555", linewidth=0.9, linestyle=":")
+    place = {"xycoords": ("axes fraction", "data"), "xytext": (0, 2), "textcoords": "offset points"}
+    axes.annotate(label, (0.01, y), color="#555555", fontsize=8, **place)  # type: ignore[arg-type]
+
+
+def log_x(axes: Axes, values: Sequence[int]) -> None:
+    """Put x on a log scale with a tick at each of these values."""
+    axes.set_xscale("log")
+    axes.set_xticks(values, [f"{value:,}" for value in values])
+    axes.set_xticks([], minor=True)
+
+
 def log_imbalance(axes: Axes, floor: float = 1e-7, top: float = 1.0) -> None:
-    """Put imbalance on a log scale as the paper does; what is below the floor lies on it."""
+    """Put imbalance on a log scale as the paper does; values below the floor are drawn on it."""
     axes.set_yscale("log")
     axes.set_ylim(floor, top)
     for drawn in axes.get_lines():
@@ -113,37 +119,37 @@ def log_imbalance(axes: Axes, floor: float = 1e-7, top: float = 1.0) -> None:
         drawn.set_ydata(np.maximum(heights, floor * 1.1))
 
 
-def legend_below(made: Picture, axes: Axes, columns: int = 4) -> None:
+def legend_below(picture: Picture, axes: Axes, columns: int = 4) -> None:
     """Put one legend for all axes below them."""
     handles, labels = axes.get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=_RC["font.size"])
+    picture.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=_RC["font.size"])
 
 
-def as_svg(made: Picture) -> str:
-    """Give the picture as the text of an SVG file: the same picture, the same text, on any day."""
-    return _saved(made, "svg", metadata={"Date": None, "Creator": None}).decode("utf-8")
+def as_svg(picture: Picture) -> str:
+    """Return the picture as the text of an SVG file; the same picture always gives the same text."""
+    return _saved(picture, "svg", metadata={"Date": None, "Creator": None}).decode("utf-8")
 
 
-def as_png(made: Picture, dpi: int = 150) -> bytes:
-    """Give the picture as a PNG file."""
-    return _saved(made, "png", dpi=dpi, metadata={"Software": None})
+def as_png(picture: Picture, dpi: int = 150) -> bytes:
+    """Return the picture as the bytes of a PNG file."""
+    return _saved(picture, "png", dpi=dpi, metadata={"Software": None})
 
 
-def _saved(made: Picture, kind: str, **more: Any) -> bytes:
+def _saved(picture: Picture, kind: str, **more: Any) -> bytes:
     import matplotlib
 
-    # Saving lays a picture out, and a second time starts from where the first ended: a copy gives the same each time.
-    copy: Picture = pickle.loads(pickle.dumps(made))
+    # Saving changes the layout of a picture, and a second save starts from there. A copy gives the same each time.
+    copy: Picture = pickle.loads(pickle.dumps(picture))
     for axes in copy.axes:
-        axes.title.set_fontsize(_RC["axes.titlesize"])  # `set_title` takes the size of matplotlib's settings instead
+        axes.title.set_fontsize(_RC["axes.titlesize"])  # `set_title` uses the size in matplotlib's own settings
     file = io.BytesIO()
     with matplotlib.rc_context(_RC):
         copy.savefig(file, format=kind, facecolor="white", **more)
     return file.getvalue()
 
 
-def save(made: Picture, path: str) -> None:
-    """Write the picture to a .svg, .png or .pdf; the same picture gives the same file."""
+def save(picture: Picture, path: str) -> None:
+    """Write the picture to a .svg, .png or .pdf file; the same picture always gives the same file."""
     import warnings
 
     import matplotlib
@@ -151,8 +157,8 @@ def save(made: Picture, path: str) -> None:
     ending = path.lower().rpartition(".")[2]
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending, {})
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "keyspread"}):
-        warnings.simplefilter("ignore")  # letters that the font does not have are drawn as boxes
+        warnings.simplefilter("ignore")  # characters that the font lacks are drawn as boxes
         try:
-            made.savefig(path, dpi=160, metadata=metadata)
+            picture.savefig(path, dpi=160, metadata=metadata)
         except OSError as problem:
             raise InputError(f"--plot {path} cannot be written ({problem.strerror or problem})") from problem

@@ -10,7 +10,8 @@ from keyspread.schemes.registry import (
     online_scheme,
     resolve,
 )
-from keyspread.schemes.scheme import Scheme, State
+from keyspread.schemes.scheme import Scheme
+from keyspread.schemes.state import State
 
 __all__ = [
     "DESCRIPTORS",

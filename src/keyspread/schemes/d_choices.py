@@ -1,4 +1,4 @@
-"""D-Choices: a hot key may use d workers, d the least that balances the head seen so far (Sec. 4.1)."""
+"""D-Choices: a hot key may use d workers, where d is the smallest number that balances the head so far (Sec. 4.1)."""
 
 from keyspread.choices import find_choices
 from keyspread.online.settings import Settings
@@ -12,5 +12,5 @@ class DChoices(HeadAndTail):
     name, aliases = "d-choices", ("dc",)
 
     def choices(self, settings: Settings, head: Shares) -> int:
-        """Compute d; with d = n this is W-Choices."""
+        """Return d; with d = n this is W-Choices."""
         return find_choices(head, settings.workers, settings.tolerance)

@@ -1,4 +1,4 @@
-"""Greedy-d: a hot key may use a fixed, given number of workers. With it one finds the least d that would have done."""
+"""Greedy-d: a hot key may use a fixed, given number of workers. Trying several finds the smallest d that is enough."""
 
 from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
@@ -12,6 +12,6 @@ class Greedy(HeadAndTail):
     needs_choices = True
 
     def choices(self, settings: Settings, head: Shares) -> int:
-        """As many as given."""
+        """Return the given number, at most all workers."""
         assert settings.fixed_choices is not None
         return min(settings.fixed_choices, settings.workers)

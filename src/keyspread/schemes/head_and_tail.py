@@ -1,28 +1,29 @@
-"""Schemes that treat the head apart: count every message, tell hot from cold, route.
+"""The base of schemes that treat hot keys differently: count every message, decide whether it is hot, route it.
 
-A reader of the paper finds Algorithm 1 in `route`. What a hot key may use is each scheme's own.
+`route` is Algorithm 1 of the paper. Which workers a hot key may use is up to each scheme.
 """
 
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.routing import route_head_to_anyone, route_head_to_few, route_head_to_row
 from keyspread.kernels.summary import observe, observe_weighted
-from keyspread.schemes.scheme import Keys, Scheme, State, Weights, Workers
+from keyspread.schemes.scheme import Keys, Scheme, Weights, Workers
+from keyspread.schemes.state import State
 
 
 class HeadAndTail(Scheme):
-    """Cold keys: least loaded of two candidates, as in PKG. Hot keys: least loaded of `choices`."""
+    """A cold key goes to the less loaded of two candidates, as in PKG; a hot key to the least loaded of `choices`."""
 
     tracks_head = True
 
     def route(self, state: State, keys: Keys, out: Workers) -> None:
         """Route by Algorithm 1."""
         assert state.heavy_hitters is not None
-        # `out` first holds what the heavy hitters say of each message (-1: cold), then its worker.
+        # First `out` holds the counter of each hot message, or -1 for a cold one; then the worker.
         observe(state.heavy_hitters.arrays, keys, out, state.settings.threshold, state.margin)
         self.route_marked(state, keys, out)
 
     def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Do the same for messages of these weights, or workers of different capacity."""
+        """Route messages that have these weights, or workers that have different capacities."""
         assert state.heavy_hitters is not None
         summary, threshold = state.heavy_hitters.arrays, state.settings.threshold
         observe_weighted(summary, keys, weights, out, threshold, state.margin)

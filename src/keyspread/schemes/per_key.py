@@ -1,10 +1,12 @@
-"""Per-key choices: every hot key has as many workers as its own share needs, by what the sender sees.
+"""Per-key choices: every hot key has as many workers as its own share needs.
 
-D-Choices gives all hot keys the same number, sized for the hottest. Here each has a list of its own, and a list
-becomes longer where the loads show that it is too short. `docs/how-it-works.md` tells why that is enough.
+With D-Choices all hot keys have the same number of workers, which the hottest key decides. Here each hot key has its
+own list of workers, and a list grows when the loads show that it is too short. `docs/how-it-works.md` explains why
+that is enough.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,32 +15,33 @@ import numpy.typing as npt
 from keyspread.kernels import weighted_routing
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.candidate_lists import (
-    allot,
-    find_owners,
-    measure,
+    find_lists,
+    measure_lists,
     route_head_to_own_few,
     route_head_to_own_row,
+    write_lists,
 )
 from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
-from keyspread.schemes.scheme import Keys, Shares, State, Workers
+from keyspread.schemes.scheme import Keys, Shares, Workers
+from keyspread.schemes.state import State
 
 Counters = npt.NDArray[np.int64]
 Sizes = npt.NDArray[np.float64]
-"""Of lists, in workers of mean capacity."""
+"""Lengths of lists, in workers of mean capacity."""
 
-_SLACK = 1.25  # a quarter more room than the share fills: other hot keys are on the same workers
-_STEP = 8  # a list that is too short grows by an eighth
-_STICKY = 2  # a list that is at most twice too long stays as it is
-_CHANCE = 0.75  # of the root of a load: what lies above the mean by no more than that may be chance
-_CAUTION = 5  # where everything changes, lists are longer by so many times, and so many workers
-_FEW = 6  # workers: if no list is longer, looking at each worker is quicker than rows of bits
+_SLACK = 1.25  # a quarter more workers than the share fills: other hot keys use the same workers
+_STEP = 8  # a list that is too short grows by 1/8
+_STICKY = 2  # a list that is up to twice as long as needed stays as it is
+_CHANCE = 0.75  # times the root of a load: a load that is above the mean by no more than that may be chance
+_CAUTION = 5  # if all of the past is forgotten, lists are longer by this factor, and by this many workers
+_FEW = 6  # workers: if no list is longer, comparing them one by one is faster than rows of bits
 
 
 class PerKey(HeadAndTail):
-    """A hot key with share p has about 1.25·p·n distinct workers, of which the least loaded gets the message.
+    """A hot key with share p has about 1.25·p·n distinct workers, and the least loaded one gets the message.
 
-    A cold key has two: the first, and the second for when the first is ahead.
+    A cold key goes to the first of two candidates, or to the second if the first is too far ahead of it.
     """
 
     name, aliases = "per-key", ("pk",)
@@ -47,38 +50,53 @@ class PerKey(HeadAndTail):
     cold, hot = weighted_routing.FIRST_OR_SECOND, weighted_routing.OWN_LIST
 
     def choices(self, settings: Settings, head: Shares) -> int:
-        """As many as the hottest key may use."""
+        """Return the number of workers of the hottest key."""
         return int(self.choices_of_each(settings, head).max(initial=min(2, settings.workers)))
 
     def choices_of_each(self, settings: Settings, head: Shares) -> Workers:
-        """Give the length of each list; for the hottest, whom it must take in at most."""
+        """Return the length of each list; that of the hottest key at its longest."""
         sizes = _sizes(head, settings.workers)
         sizes[:1] = np.maximum(sizes[:1], _workers_to_reach(head[sizes > 2].sum(), settings.workers))
         return sizes.astype(np.int32)
 
     def review(self, state: State) -> None:
-        """Size the lists of all hot keys anew. Together they reach as many workers as the head needs."""
+        """Compute the lists of all hot keys. Together they reach as many workers as the head needs."""
         assert state.heavy_hitters is not None
         workers, total = state.settings.workers, max(1, state.heavy_hitters.total)
         counters, keys, counts = _hottest_first(state)
-        # The share that a key has for sure, up to chance: what was sent to one worker too many cannot be taken back.
+        # A cautious estimate, one deviation below the count: a message on one worker too many cannot be taken back.
         shares = (counts - np.sqrt(counts * state.unit)) / total
-        known = total / state.unit
-        forgotten = 1 - known / max(known, state.messages)
-        sizes = _lengthened(state, counters, keys, _sizes(shares, workers, forgotten))
+        remembered = total / state.unit
+        forgotten = 1 - remembered / max(remembered, state.messages)
+        sizes = _adjusted(state, counters, keys, _sizes(shares, workers, forgotten))
         several = sizes > min(2, workers)
         counters, keys, sizes = counters[several], keys[several], sizes[several]
         needed = 1.0 * max(_workers_to_reach(shares[several].sum(), workers), math.ceil(forgotten * workers))
-        allot(state.candidates, counters, keys, sizes, needed, state.identity, state.balance.loads, state.fleet)
+        write_lists(
+            state.candidates, counters, keys, sizes, needed, state.identity, state.balance.loads, state.capacities
+        )
         state.choices = math.ceil(sizes.max(initial=min(2, workers)))
 
-    def faded(self, state: State) -> None:
-        """Find the lists again."""
+    def find_counters(self, state: State) -> None:
+        """Find the list of every counter again."""
         assert state.heavy_hitters is not None
-        find_owners(state.candidates, state.heavy_hitters.arrays)
+        find_lists(state.candidates, state.heavy_hitters.arrays)
+
+    def saved_lists(self, state: State) -> dict[str, npt.NDArray[Any]]:
+        """Return the owners and lengths of the lists: they depend on the past, so they cannot be computed again."""
+        counters = np.flatnonzero(state.candidates.row_of >= 0)
+        keys = state.candidates.owner[state.candidates.row_of[counters]]
+        sizes, least = np.zeros(counters.size), np.zeros(counters.size)
+        measure_lists(state.candidates, counters, keys, state.balance.loads, state.capacities, sizes, least)
+        return {"listed": counters, "list_keys": keys, "list_sizes": sizes}
+
+    def restore_lists(self, state: State, lists: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write the lists that `saved_lists` returned."""
+        counters, keys, sizes = lists["listed"], lists["list_keys"], lists["list_sizes"]
+        write_lists(state.candidates, counters, keys, sizes, 0.0, state.identity, state.balance.loads, state.capacities)
 
     def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
-        """Route a hot key to the least loaded of its list."""
+        """Route each hot message to the least loaded worker of its key's list."""
         balance, identity, messages = state.balance, state.identity, state.messages
         if state.choices <= _FEW and state.choices < balance.loads.size:
             route_head_to_own_few(keys, out, messages, identity, balance.loads, state.candidates)
@@ -90,23 +108,8 @@ class PerKey(HeadAndTail):
         route_head_to_own_row(keys, out, messages, identity, balance, state.candidates)
 
 
-def lists_of(state: State) -> dict[str, npt.NDArray[Any]]:
-    """Give what is needed to write the lists again: they cannot be computed, for they depend on the past."""
-    counters = np.flatnonzero(state.candidates.row_of >= 0)
-    keys = state.candidates.owner[state.candidates.row_of[counters]]
-    sizes, least = np.zeros(counters.size), np.zeros(counters.size)
-    measure(state.candidates, counters, keys, state.balance.loads, state.fleet, sizes, least)
-    return {"listed": counters, "list_keys": keys, "list_sizes": sizes}
-
-
-def take_lists(state: State, lists: dict[str, npt.NDArray[Any]]) -> None:
-    """Write the lists that `lists_of` gave."""
-    counters, keys, sizes = lists["listed"], lists["list_keys"], lists["list_sizes"]
-    allot(state.candidates, counters, keys, sizes, 0.0, state.identity, state.balance.loads, state.fleet)
-
-
 def _hottest_first(state: State) -> tuple[Counters, Keys, Counters]:
-    """Give all keys that are hot for sure: their counters, themselves and their counts."""
+    """Return the counters, the hashes and the counts of all keys that are certainly hot."""
     assert state.heavy_hitters is not None
     summary, used = state.heavy_hitters.arrays, len(state.heavy_hitters)
     least = state.settings.threshold * state.heavy_hitters.total + state.margin * state.unit
@@ -116,7 +119,7 @@ def _hottest_first(state: State) -> tuple[Counters, Keys, Counters]:
 
 
 def _sizes(shares: Shares, workers: int, forgotten: float = 0.0) -> Sizes:
-    """Give ⌈1.25·p·n⌉ + 1, and all workers at most; more where the past was forgotten and shares are known late."""
+    """Return ⌈1.25·p·n⌉ + 1, at most all workers; more if the past was forgotten, since shares are then known late."""
     caution = _CAUTION * forgotten
     # 0.08 * 100 * 1.25 is 10, not 10.000000000000002
     wanted = np.ceil(_SLACK * (1 + caution) * shares * workers + caution - 1e-9) + 1
@@ -124,27 +127,27 @@ def _sizes(shares: Shares, workers: int, forgotten: float = 0.0) -> Sizes:
     return sizes
 
 
-def _lengthened(state: State, counters: Counters, keys: Keys, sizes: Sizes) -> Sizes:
-    """Keep lists that are long enough, and lengthen that of the hottest key for which the loads say that it is not.
+def _adjusted(state: State, counters: Counters, keys: Keys, sizes: Sizes) -> Sizes:
+    """Return the lengths of the lists: those that are long enough stay, and the hottest that is too short grows.
 
-    A key whose least loaded worker lies above the mean, by more than the tolerance and chance, is one of those that
-    overload a set of workers with all of their candidates in it. No dealing can mend that, only a longer list.
+    A list is too short if its least loaded worker is above the mean by more than the tolerance and chance. Its key then
+    overloads a set of workers together with other keys whose candidates are all in that set. Only a longer list helps.
     """
     loads = state.balance.loads
-    had, least = np.zeros(counters.size), np.zeros(counters.size)
-    measure(state.candidates, counters, keys, loads, state.fleet, had, least)
-    longer = np.where(had <= _STICKY * sizes, np.maximum(sizes, had), sizes)
+    current, least = np.zeros(counters.size), np.zeros(counters.size)
+    measure_lists(state.candidates, counters, keys, loads, state.capacities, current, least)
+    adjusted = np.where(current <= _STICKY * sizes, np.maximum(sizes, current), sizes)
     mean = loads.mean()
     too_much = mean + state.settings.tolerance * loads.sum() + _CHANCE * math.sqrt(mean * state.unit)
-    short = np.flatnonzero((least > too_much) & (longer == had))[:1]
-    longer[short] = np.minimum(had[short] + np.maximum(1, had[short] // _STEP), loads.size)
-    return np.asarray(longer)
+    short = np.flatnonzero((least > too_much) & (adjusted == current))[:1]
+    adjusted[short] = np.minimum(current[short] + np.maximum(1, current[short] // _STEP), loads.size)
+    return np.asarray(adjusted)
 
 
 def _workers_to_reach(head: float, workers: int) -> int:
-    """Give the fewest workers that hold the head and the tail's keys with both candidates among them.
+    """Return the smallest number of workers that can hold the head and the tail keys with both candidates on them.
 
-    A part c of all workers does so if head + c²·tail <= c, that is from c = head / tail on. Beyond it the tail fills
-    the rest. A tail of less than a half cannot, and the head must reach everyone.
+    A fraction c of the workers can if head + c²·tail <= c, which holds from c = head / tail on. If the tail is less
+    than half of the messages, no smaller fraction can, and the head must reach all workers.
     """
     return min(workers, math.ceil(head / max(1 - head, 1e-9) * workers - 1e-9))

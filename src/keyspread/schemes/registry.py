@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from keyspread.deprecation import current_names
 from keyspread.errors import InputError
 from keyspread.peers import ALL_PEERS, Peer
 from keyspread.schemes.d_choices import DChoices
@@ -76,6 +77,7 @@ class Descriptor:
         >>> resolve("look-ahead").accept({"threshold": 0.1, "half_life": 100})
         {'threshold': 0.1}
         """
+        options = current_names(options)
         taken = {*self.options, *also}
         unknown = options.keys() - taken - _OUR_OPTIONS
         if unknown:
@@ -84,7 +86,7 @@ class Descriptor:
         return {name: value for name, value in options.items() if name in taken}
 
 
-SENDER_OPTIONS = ("threshold", "tolerance", "capacity", "choices", "half_life", "capacities")
+SENDER_OPTIONS = ("threshold", "tolerance", "counters", "choices", "half_life", "capacities")
 """What a Sender takes with any scheme, besides its source and seed."""
 
 

@@ -1,10 +1,11 @@
-"""Round robin for the head, blind to loads: the paper's baseline for W-Choices, at the same memory."""
+"""Round robin for the head, without looking at loads: the paper's baseline for W-Choices, with the same memory."""
 
 from keyspread.kernels import weighted_routing
 from keyspread.kernels.routing import route_head_in_turn
 from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
-from keyspread.schemes.scheme import Keys, Shares, State, Workers
+from keyspread.schemes.scheme import Keys, Shares, Workers
+from keyspread.schemes.state import State
 
 
 class RoundRobin(HeadAndTail):
@@ -14,9 +15,9 @@ class RoundRobin(HeadAndTail):
     hot = weighted_routing.IN_TURN
 
     def choices(self, settings: Settings, head: Shares) -> int:
-        """All workers."""
+        """Return the number of workers."""
         return settings.workers
 
     def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
-        """Give hot messages to whose turn it is."""
+        """Route each hot message to the next worker in turn."""
         state.turn = int(route_head_in_turn(keys, out, state.messages, state.identity, state.balance.loads, state.turn))

@@ -1,18 +1,15 @@
-"""What every scheme is: a rule without state. The state it works on belongs to one sender."""
+"""The interface of a scheme: a rule without state. The state that it works on belongs to one sender."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from keyspread.heavy_hitters import SpaceSaving
 from keyspread.kernels import weighted_routing
-from keyspread.kernels.balance import Balance
-from keyspread.kernels.capacities import Fleet
-from keyspread.kernels.routing import Candidates, Identity, no_candidates
 from keyspread.online.settings import Settings
+from keyspread.schemes.state import State
 
 Keys = npt.NDArray[np.uint64]
 Workers = npt.NDArray[np.int32]
@@ -20,79 +17,62 @@ Weights = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]
 
 
-@dataclass
-class State:
-    """What one sender knows: only what it sent itself."""
-
-    settings: Settings
-    identity: Identity
-    balance: Balance
-    fleet: Fleet
-    choices: int
-    messages: int = 0
-    unit: float = 1.0  # mean weight of a message, as of the last review
-    turn: int = 0  # whose turn it is in a round robin
-    # Only where the scheme tells hot keys from others:
-    heavy_hitters: SpaceSaving | None = None
-    candidates: Candidates = field(default_factory=no_candidates)
-    margin: float = 0.0  # how far a count must lie above the threshold to be hot
-    levels_are_current: bool = True  # whether `balance.levels` show the loads
-
-
 class Scheme(ABC):
-    """One way to choose a worker. Each file of this folder holds one."""
+    """A rule that picks the worker of a message from the state of one sender. Each file of this folder holds one."""
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     recommended: ClassVar[dict[str, Any]] = {}  # options to set unless there is a reason not to
     tracks_head: ClassVar[bool] = False
     needs_choices: ClassVar[bool] = False
-    sizes_each_key: ClassVar[bool] = False  # hot keys differ in how many workers they may use
-    # The rule for messages of different weights, or workers of different capacity:
+    sizes_each_key: ClassVar[bool] = False  # each hot key has its own number of workers
+    # The rules for messages of different weights, or workers of different capacities:
     cold: ClassVar[int] = weighted_routing.LESS_OF_TWO
     hot: ClassVar[int] = weighted_routing.CHOICES
 
     @abstractmethod
     def choices(self, settings: Settings, head: Shares) -> int:
-        """Say how many workers a hot key (or, without a head, any key) may use, for a head with these shares."""
+        """Return how many workers a hot key may use, for a head with these shares; without a head, any key."""
 
     def choices_of_each(self, settings: Settings, head: Shares) -> Workers:
-        """Say how many workers each key of a head, hottest first, may use."""
+        """Return how many workers each key of a head may use; `head` has the shares, hottest first."""
         return np.full(head.size, self.choices(settings, head), np.int32)
 
     def review(self, state: State) -> None:  # noqa: B027 - most schemes have nothing to do
-        """Size the workers of every hot key anew, where keys differ."""
+        """Update the workers of every hot key, if each key has its own number of them."""
 
-    def faded(self, state: State) -> None:  # noqa: B027
-        """Take note that counters may have moved."""
+    def find_counters(self, state: State) -> None:  # noqa: B027
+        """Find the counters of the hot keys again, after fading has moved them."""
+
+    def saved_lists(self, state: State) -> dict[str, npt.NDArray[Any]]:
+        """Return what a snapshot needs besides the fields of the state."""
+        return {}
+
+    def restore_lists(self, state: State, lists: Mapping[str, npt.NDArray[Any]]) -> None:  # noqa: B027
+        """Restore what `saved_lists` returned."""
 
     @abstractmethod
     def route(self, state: State, keys: Keys, out: Workers) -> None:
-        """Write the worker of every message to `out` and add it to the loads."""
+        """Write the worker of every message to `out` and add the messages to the loads."""
 
     def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Do the same for messages of these weights, or workers of different capacity."""
+        """Route messages that have these weights, or workers that have different capacities."""
         out[:] = -1
         self.route_marked_uneven(state, keys, weights, out)
 
     def route_marked_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route messages whose entry in `out` says whether they are hot."""
         everyone = self.hot == weighted_routing.CHOICES and state.choices >= state.settings.workers
-        state.turn = int(
-            weighted_routing.route_uneven(
-                keys,
-                weights,
-                out,
-                state.messages,
-                state.identity,
-                state.balance.loads,
-                state.fleet,
-                state.candidates,
-                self.cold,
-                weighted_routing.ANYONE if everyone else self.hot,
-                state.choices,
-                state.unit,
-                state.turn,
-            )
+        hot = weighted_routing.ANYONE if everyone else self.hot
+        state.turn = weighted_routing.route_weighted(
+            keys,
+            weights,
+            out,
+            state.messages,
+            state.identity,
+            state.balance.loads,
+            state.capacities,
+            state.candidates,
+            weighted_routing.Rules(self.cold, hot, state.choices, state.unit, state.turn),
         )
         state.levels_are_current = False

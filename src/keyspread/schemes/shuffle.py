@@ -1,9 +1,10 @@
-"""Shuffle grouping: all workers in turn, whatever the key. Perfect balance, and up to n replicas of every key."""
+"""Shuffle grouping: all workers in turn, for any key. The balance is perfect, with up to n replicas per key."""
 
 import numpy as np
 
 from keyspread.online.settings import Settings
-from keyspread.schemes.scheme import Keys, Scheme, Shares, State, Weights, Workers
+from keyspread.schemes.scheme import Keys, Scheme, Shares, Weights, Workers
+from keyspread.schemes.state import State
 
 
 class ShuffleGrouping(Scheme):
@@ -12,18 +13,18 @@ class ShuffleGrouping(Scheme):
     name, aliases = "shuffle", ("sg",)
 
     def choices(self, settings: Settings, head: Shares) -> int:
-        """All workers."""
+        """Return the number of workers."""
         return settings.workers
 
     def route(self, state: State, keys: Keys, out: Workers) -> None:
-        """Go round, from a start that differs from sender to sender."""
+        """Route to all workers in turn; where to start differs between senders."""
         workers = state.settings.workers
         out[:] = (state.turn + np.arange(keys.size)) % workers
         state.turn = (state.turn + keys.size) % workers
         state.balance.loads[:] += np.bincount(out, minlength=workers)
 
     def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Go round all the same: whoever is blind to loads is blind to weights and capacities."""
+        """Route to all workers in turn: a scheme that ignores loads ignores weights and capacities too."""
         before = state.balance.loads.copy()
         self.route(state, keys, out)
         state.balance.loads[:] = before

@@ -1,4 +1,4 @@
-"""W-Choices: a hot key may use every worker. The best balance an online scheme can have, at n replicas a hot key."""
+"""W-Choices: a hot key may use every worker. The best balance of an online scheme, at up to n replicas per hot key."""
 
 from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
@@ -11,5 +11,5 @@ class WChoices(HeadAndTail):
     name, aliases = "w-choices", ("wc",)
 
     def choices(self, settings: Settings, head: Shares) -> int:
-        """All workers."""
+        """Return the number of workers."""
         return settings.workers

@@ -14,8 +14,8 @@ from keyspread.spark.plan import plan
 from keyspread.spark.session import session
 from keyspread.spark.spread import spread
 from keyspread.spark.streaming.json_lines import JsonLines
-from keyspread.spark.streaming.listener import BatchSeen, StreamWatch
-from keyspread.spark.streaming.stream_aggregate import stream_settings
+from keyspread.spark.streaming.stream_settings import stream_settings
+from keyspread.spark.streaming.stream_watch import BatchSeen, StreamWatch
 from keyspread.spark.streaming.totals import Totals
 from keyspread.spark.watch import Balance, Watch, balance
 
@@ -33,3 +33,8 @@ __all__ = [
     "spread",
     "stream_settings",
 ]
+
+
+def __dir__() -> list[str]:
+    """List the public names only."""
+    return [*__all__]

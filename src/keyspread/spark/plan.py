@@ -1,4 +1,4 @@
-"""`plan`: count a bounded DataFrame in Spark SQL and plan it on the driver."""
+"""`plan`: count a bounded DataFrame in Spark SQL, and plan it on the driver."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.planned.packing import Aim, Counts, place
 from keyspread.planned.plan import Plan, buckets_of
-from keyspread.planned.planner import bucket_count, sharpened
-from keyspread.spark.routing.counting import count_buckets, count_hot, summarised
+from keyspread.planned.planner import bucket_count, cut_by_cells
+from keyspread.spark.routing.counting import count_buckets, count_by_summaries, count_hot
 from keyspread.spark.routing.keys import Key, key_columns, key_hash
 from keyspread.spark.routing.weights import Weight, weight_column
 from keyspread.threshold import checked_threshold
@@ -35,15 +35,16 @@ def plan(
 ) -> Plan:
     """Count a bounded DataFrame in Spark and plan it: `keyspread.plan` for rows that are not in this process.
 
-    All rows are counted, so no hot key is missed: a first pass counts buckets, and if one of them is heavy enough
-    to hold a hot key, a second looks at the rows of those buckets only. With `sample` (a share of the rows, say
-    0.05) that share is counted; the load of a worker is then off by a few times sqrt(1 / (rows sampled a worker)),
-    relative to its share. With `exact=False` all rows are read once instead of twice: hot keys then come from
-    SpaceSaving summaries of the partitions, merged, which know a key's share to a tenth of `threshold`.
+    `key` is the name of a column, a Column, or a list of them. All rows are counted, so no hot key is missed. A first
+    pass counts buckets. If one of them is heavy enough to contain a hot key, a second pass reads the rows of those
+    buckets only. With `sample` (a share of the rows, such as 0.05) only that share is counted. The load of a worker is
+    then off by a few times sqrt(1 / (sampled rows per worker)), relative to its share. With `exact=False` all rows are
+    read once instead of twice. Hot keys then come from merged SpaceSaving summaries of the partitions, which know the
+    share of a key to a tenth of `threshold`.
 
-    `weight` is a column of whole numbers: the load of a worker is then their sum. `capacities`, `tolerance` and
-    `most_moved` are those of `keyspread.plan`. Store the plan with `to_json`, pass it as `previous` to stay close to
-    it.
+    `weight` is a column of whole numbers; the load of a worker is then their sum. `capacities`, `tolerance` and
+    `most_moved` are those of `keyspread.plan`. Store the plan with `to_json`, and pass it as `previous` to stay close
+    to it the next time.
 
     >>> from keyspread.spark import plan, session
     >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS k")
@@ -61,14 +62,14 @@ def plan(
     if sample is not None:
         df = df.sample(fraction=checks.share("sample", sample), seed=seed)
     aim = Aim.of(workers, capacities, tolerance, most_moved)
-    own = F.lit(1).cast("bigint") if weight is None else weight_column(df, weight)
-    rows = df.select(key_hash(df, key_columns(df, key)).alias("hash"), own.alias("weight"))
+    row_weight = F.lit(1).cast("bigint") if weight is None else weight_column(df, weight)
+    rows = df.select(key_hash(df, key_columns(df, key)).alias("hash"), row_weight.alias("weight"))
     if not exact:
-        return place(summarised(rows, count, threshold), aim, previous)
+        return place(count_by_summaries(rows, count, threshold), aim, previous)
     bucket_loads = count_buckets(rows, count)
     hot, cells = count_hot(rows, bucket_loads, threshold)
     tail = bucket_loads.copy()
     np.subtract.at(tail, buckets_of(np.array([h for h, _ in hot], np.int64), count), [messages for _, messages in hot])
     placed = place(Counts(tail, hot), aim, previous)
-    # Rows have other positions in a sample than in the whole: where they lie in it would only add noise.
-    return placed if sample is not None else sharpened(placed, cells)
+    # A row has another position in a sample than in the whole, so counts by position would only add noise.
+    return placed if sample is not None else cut_by_cells(placed, cells)

@@ -1,4 +1,4 @@
-"""`spread`: rows in, rows out, each in the partition of its worker."""
+"""`spread`: the same rows, each in the partition of its worker."""
 
 import inspect
 from typing import Any
@@ -15,30 +15,35 @@ from keyspread.spark.routing.look_ahead import look_ahead_worker
 from keyspread.spark.routing.planned_sql import owner, with_planned_worker
 from keyspread.spark.routing.senders import online_worker
 from keyspread.spark.routing.weights import weight_column
-from keyspread.spark.streaming.listener import StreamWatch
-from keyspread.spark.streaming.remembered import Remembered
+from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.spark.watch import Watch
 
 _PLAN_OPTIONS = [name for name, p in inspect.signature(plan_rows).parameters.items() if p.kind is p.KEYWORD_ONLY]
 
 
 def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **options: Any) -> DataFrame:
-    """Give the same rows and columns in `workers` partitions: partition w holds exactly the rows of worker w.
+    """Return the same rows and columns in `workers` partitions: partition w holds exactly the rows of worker w.
 
-    `key` is one column or several, of any type that Spark can hash; a null key is a key. `scheme` is one of
-    `keyspread.SCHEMES`, with the options of `keyspread.Sender`, or "planned", with those of `keyspread.spark.plan` or
-    `plan=` a Plan made before, or "look-ahead", where each partition plans its own part of a batch. By default a
-    bounded DataFrame is planned and a stream looks ahead.
+    `key` is the name of a column, a Column (also an expression such as `F.lower("customer")`), or a list of them, of
+    any type that Spark can hash. A null key is a key like any other.
 
-    `weight=` a column of whole numbers (bytes or cost of a row) makes the load of a worker their sum; `capacities=` one
-    number a worker gives each its share by them. `watch=` a `Watch`, of a stream a `StreamWatch`, counts what passes.
+    `scheme` is one of these, by default "planned" for a bounded DataFrame and "look-ahead" for a stream:
 
-    In a stream every micro-batch is balanced. `checkpoint=` the folder that the query has as its checkpointLocation
-    lets partitions remember: they leave small files under it from which the next batch plans, so that keys stay on
-    their workers. A batch that is run again, on whatever executor, or after a restart, is dealt alike.
+    - "planned": the rows are counted and planned first. Options are those of `keyspread.spark.plan`, or `plan=` with
+      a Plan that you made before.
+    - "look-ahead": each input partition plans its own rows. Options are `threshold` and `capacities`.
+    - one of `keyspread.SCHEMES`: each input partition has a `keyspread.Sender` that decides row by row. Options are
+      those of the Sender.
 
-    Put the work per worker directly behind it (mapInArrow, mapInPandas, foreachPartition, groupBy of the key): a
-    further exchange moves the rows again. Nothing is set on the session.
+    `weight=` names a column of whole numbers (bytes or cost of a row); the load of a worker is then their sum.
+    `capacities=` has one number per worker; each gets its share in proportion. `watch=` takes a `Watch`, or a
+    `StreamWatch` for a stream, which counts the rows on their way.
+
+    In a stream every micro-batch is balanced by itself, and nothing is kept between batches. A batch that is retried,
+    also on another executor or after a restart, is routed the same.
+
+    Put the work per worker directly behind it (mapInArrow, mapInPandas, foreachPartition, groupBy of the key). Another
+    exchange would move the rows again. No setting of the session is changed.
 
     >>> from keyspread.spark import balance, session, spread
     >>> rows = session().range(1000).selectExpr("if(id % 3 = 0, 'hot', string(id)) AS k", "id AS v")
@@ -46,14 +51,13 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
     >>> int(loads.sum()), bool(abs(loads - 250).max() <= 5)
     (1000, True)
     """
+    _refuse_checkpoint(options)
     if _is_planned(df, scheme) and "watch" not in options:
-        made = _plan(df, key, checks.whole_number("workers", workers), **options)
-        if not made.head:  # then the worker is an expression of the key, and need not travel as a column
-            return df.repartitionById(workers, owner(key_hash(df, key_columns(df, key)), made))
-        scheme, options = PLANNED, {"plan": made}
+        found = _plan(df, key, checks.whole_number("workers", workers), **options)
+        if not found.head:  # then the worker is an expression of the key, and need not be a column of the shuffle
+            return df.repartitionById(workers, owner(key_hash(df, key_columns(df, key)), found))
+        scheme, options = PLANNED, {"plan": found}
     routed, worker = with_worker(df, key, workers, scheme, **options)
-    if options.get("checkpoint") is not None:  # workers and scheme may change
-        Remembered.check(options["checkpoint"], {"kind": "spread", "key": key_columns(df, key)})
     return routed.repartitionById(workers, worker).drop(worker)
 
 
@@ -65,30 +69,29 @@ def with_worker(
     watch: Watch | StreamWatch | None = None,
     **options: Any,
 ) -> tuple[DataFrame, str]:
-    """Give the rows with their worker in a column at the end, not yet moved, and the name of that column."""
+    """Return the rows with their worker in a column at the end, not yet moved, and the name of that column."""
+    _refuse_checkpoint(options)
     workers = checks.whole_number("workers", workers)
-    names = key_columns(df, key)
+    columns = key_columns(df, key)
     worker = free_name(df, "worker")
     if _is_planned(df, scheme):
-        routed = with_planned_worker(df, key, _plan(df, key, workers, **options), worker)
+        routed = with_planned_worker(df, key_hash(df, columns), _plan(df, columns, workers, **options), worker)
     else:
-        told = _checked(df, options)
-        if told.get("weight") is not None:
-            told["weight"] = weight_column(df, told["weight"])
+        if options.get("weight") is not None:
+            options["weight"] = weight_column(df, options["weight"])
         if scheme is None or resolve(scheme).kind is Kind.LOOK_AHEAD:
-            routed = df.withColumn(worker, look_ahead_worker(key_hash(df, names), workers, **told))
+            routed = df.withColumn(worker, look_ahead_worker(key_hash(df, columns), workers, **options))
         else:
-            routed = df.withColumn(worker, online_worker(key_hash(df, names), scheme, workers, **told))
-    return routed if watch is None else watch.on(routed, names, workers, worker, options), worker
+            routed = df.withColumn(worker, online_worker(key_hash(df, columns), scheme, workers, **options))
+    return routed if watch is None else watch.on(routed, columns, workers, worker, options), worker
 
 
-def _checked(df: DataFrame, options: dict[str, Any]) -> dict[str, Any]:
-    checkpoint = options.get("checkpoint")
-    if checkpoint is not None and not df.isStreaming:
-        raise InputError("checkpoint= is for streams, got a bounded DataFrame, which remembers nothing; leave it out")
-    if checkpoint is not None and not (isinstance(checkpoint, str) and checkpoint.strip()):
-        raise InputError(f"checkpoint must be the folder of the query's checkpoint, got {checkpoint!r}")
-    return dict(options)
+def _refuse_checkpoint(options: dict[str, Any]) -> None:
+    if "checkpoint" in options:
+        raise InputError(
+            "unknown option 'checkpoint'; it is no longer needed, because senders keep nothing between batches: "
+            "set checkpointLocation on the query only"
+        )
 
 
 def _is_planned(df: DataFrame, scheme: str | None) -> bool:
@@ -100,9 +103,9 @@ def _plan(df: DataFrame, key: Key, workers: int, *, plan: Plan | None = None, **
     if plan is None:
         return plan_rows(df, key, workers, **used)
     if used:
-        raise InputError(f"plan= is given, so {min(used)!r} has nothing to do; leave one of them out")
+        raise InputError(f"plan= is given, so {min(used)!r} has no effect; leave one of them out")
     if not isinstance(plan, Plan):
-        raise InputError(f"plan must be a keyspread.Plan, got {plan!r}; Plan.from_json reads one that was stored")
+        raise InputError(f"plan must be a keyspread.Plan, got {plan!r}; Plan.from_json reads a stored one")
     if plan.workers != workers:
-        raise InputError(f"the plan is for {plan.workers} workers, asked are {workers}; plan anew with previous=")
+        raise InputError(f"the plan is for {plan.workers} workers, not for {workers}; make a new one with previous=")
     return plan

@@ -1,7 +1,7 @@
-"""What a spread did: the load of every worker, imbalance, skew score, hottest keys.
+"""`Watch` and `balance`: the load of every worker, the imbalance and the hottest keys of a spread DataFrame.
 
-`Watch` sees the rows as they pass, in the same job (Spark's `observe`); `balance` counts a DataFrame that is there;
-`StreamWatch` in listen.py sees the batches of a stream.
+A `Watch` counts the rows while the job runs (Spark's `observe`). `balance` runs a job of its own. For streams see
+`streaming/stream_watch.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,39 +17,44 @@ from pyspark.sql import functions as F
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
-from keyspread.spark.routing.keys import Key, column, key_columns
+from keyspread.spark.routing.keys import Key, KeyColumn, column, key_columns
 
 TRACKED = 10_000  # items in the sketch of the hottest keys: a count may be off by rows / 7,500
 
 
 @dataclass(frozen=True)
 class Balance:
-    """Rows of every worker, and the hottest keys with theirs (estimated, highest first)."""
+    """Rows of every worker, and the hottest keys with their rows (estimated, hottest first).
+
+    >>> found = Balance(np.array([30, 10, 20]), (("a", 12),))
+    >>> found.rows, round(found.imbalance, 3), round(found.skew_score, 3)
+    (60, 0.167, 0.333)
+    """
 
     loads: npt.NDArray[np.int64]
     hottest: tuple[tuple[str | None, int], ...] = ()
 
     @property
     def rows(self) -> int:
-        """All rows."""
+        """The number of rows."""
         return int(self.loads.sum())
 
     @property
     def imbalance(self) -> float:
-        """The largest share of a worker - 1/n."""
+        """The largest share of a worker minus 1/n."""
         return metrics.imbalance(self.loads)
 
     @property
     def skew_score(self) -> float:
-        """The mean absolute deviation of the loads over their mean, as Flink shows it."""
+        """The mean absolute deviation of the loads divided by their mean, as Flink shows it."""
         return metrics.skew_score(self.loads)
 
 
 class Watch:
-    """Counts rows on their way to the workers, in the same job and without a pass of its own.
+    """Counts rows on their way to the workers, in the same job: no extra pass over the data.
 
-    Pass it to one `spread` or `aggregate`, run the result, then ask for `balance`. If Spark has to run a lost task
-    again, its rows may be counted twice here; the rows themselves are not.
+    Pass it to one `spread` or `aggregate`, run the result, then read `balance`. If Spark re-runs a lost task, its rows
+    may be counted twice here; the result itself is not affected.
 
     >>> from keyspread.spark import Watch, session, spread
     >>> watch = Watch()
@@ -65,22 +70,22 @@ class Watch:
         self._workers = 0
 
     def on(
-        self, routed: DataFrame, names: Sequence[str], workers: int, worker: str, options: Mapping[str, Any]
+        self, routed: DataFrame, key: Sequence[KeyColumn], workers: int, worker: str, options: Mapping[str, Any]
     ) -> DataFrame:
-        """Give the same rows, seen by this watch when they pass."""
+        """Return the same rows; when they are computed, this watch counts them."""
         if self._workers:
-            raise InputError("this Watch has been on a spread already; make another one")
+            raise InputError("this Watch is used already; make a new one for every spread")
         if routed.isStreaming:
             raise InputError("a Watch is for a bounded DataFrame, got a stream; use a StreamWatch")
         self._workers = workers
         seen = [worker_loads(worker, workers)]
         if self._hottest:
-            seen.append(_top(key_text(routed, names), self._hottest).alias("hottest"))
+            seen.append(_top(key_text(routed, key), self._hottest).alias("hottest"))
         return routed.observe(self._observation, *seen)
 
     @property
     def balance(self) -> Balance:
-        """What was seen; waits until the first action on the DataFrame has run."""
+        """The counts of the first action on the DataFrame; waits until it has run."""
         seen = self._seen()
         loads = np.zeros(self._workers, np.int64)
         for item in seen.get("loads") or ():
@@ -91,14 +96,16 @@ class Watch:
         try:
             return self._observation.get
         except Py4JError as error:
-            # Where Spark knows beforehand that there are no rows it leaves this out too, and stumbles over that here.
+            # If Spark knows beforehand that there are no rows, it skips the observation and fails to read it here.
             if "toPyRow" not in str(error):
                 raise
             return {}
 
 
 def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: int = 10) -> Balance:
-    """Count the rows in each partition of a DataFrame that `spread` made; with `key`, its hottest keys too. Runs a job.
+    """Count the rows in each partition of a DataFrame that `spread` returned, and with `key` its hottest keys.
+
+    This runs a job.
 
     >>> from keyspread.spark import balance, session, spread
     >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS k")
@@ -110,13 +117,13 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
     hottest = checks.whole_number("hottest", hottest, minimum=1)
     seen: list[Column] = [F.count("*").alias("rows")]
     together: list[Column] = [F.collect_list(F.struct("worker", "rows")).alias("loads")]
-    own = [F.spark_partition_id().alias("worker")]
+    selected = [F.spark_partition_id().alias("worker")]
     if key is not None:
-        own.append(key_text(spread, key_columns(spread, key)).alias("key"))
+        selected.append(key_text(spread, key_columns(spread, key)).alias("key"))
         seen.append(F.expr(f"approx_top_k_accumulate(key, {TRACKED})").alias("sketch"))
         combined = f"approx_top_k_combine(sketch, {TRACKED})"
         together.append(F.expr(f"approx_top_k_estimate({combined}, {hottest})").alias("hottest"))
-    found = spread.select(*own).groupBy("worker").agg(*seen).agg(*together).collect()[0]
+    found = spread.select(*selected).groupBy("worker").agg(*seen).agg(*together).collect()[0]
     loads = np.zeros(workers, np.int64)
     for item in found["loads"]:
         if item["worker"] >= workers:
@@ -128,13 +135,13 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
 
 
 def worker_loads(worker: str, workers: int) -> Column:
-    """Count the rows of every worker: a sketch that has room for all of them is exact, and counts them at once."""
+    """Return an aggregate that counts the rows per worker. A sketch with room for all workers is exact."""
     return F.expr(f"approx_top_k({worker}, {workers}, {max(TRACKED, 2 * workers)})").alias("loads")
 
 
-def key_text(df: DataFrame, names: Sequence[str]) -> Column:
-    """Give the key as text: a single column as such, several as JSON."""
-    columns = [column(df, name) for name in names]
+def key_text(df: DataFrame, key: Sequence[KeyColumn]) -> Column:
+    """Return the key as text: a single column as it is, several as JSON."""
+    columns = [column(df, part) for part in key]
     return columns[0].cast("string") if len(columns) == 1 else F.to_json(F.struct(*columns))
 
 

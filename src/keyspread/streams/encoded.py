@@ -1,4 +1,4 @@
-"""A stream in memory at 4 bytes a message: what a simulation reads, as often as it has settings to try."""
+"""A stream in memory at 4 bytes per message. A simulation reads it once for every setting that it tries."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Encoded:
-    """Message i has the key whose hash is `hashes[ids[i]]`. A key of `hashes` need not occur.
+    """Message i has the key whose hash is `hashes[ids[i]]`. Not every key in `hashes` needs to occur.
 
     >>> Encoded.of(np.array([70, 80, 70])).ids.tolist()
     [0, 1, 0]
@@ -28,16 +28,16 @@ class Encoded:
 
     @property
     def messages(self) -> int:
-        """How many messages there are."""
+        """Number of messages."""
         return self.ids.size
 
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Messages of each key."""
+        """Number of messages of each key."""
         return np.bincount(self.ids, minlength=self.hashes.size)
 
     def weighed(self, weights: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
-        """Give the sum of the weights of each key's messages; without weights, how many they are."""
+        """Return the sum of the weights of each key's messages; without weights, the number of its messages."""
         if weights is None:
             return self.counts
         sums = np.zeros(self.hashes.size, np.int64)
@@ -46,15 +46,18 @@ class Encoded:
 
     @cached_property
     def keys(self) -> int:
-        """How many keys occur."""
+        """Number of keys that occur."""
         return int(np.count_nonzero(self.counts))
 
     def part(self, begin: int, end: int) -> npt.NDArray[np.int64]:
-        """Give the hashes of the messages begin … end - 1."""
+        """Return the hashes of the messages begin … end - 1."""
         return self.hashes[self.ids[begin:end]]
 
     def without_absent_keys(self) -> "Encoded":
-        """Give the same stream with the keys that occur only, if those are few: what is kept per key shrinks."""
+        """Return the same stream without the keys that never occur, if these are at least half of all keys.
+
+        Everything that is stored per key then takes less memory.
+        """
         if 2 * self.keys > self.hashes.size:
             return self
         present = np.flatnonzero(self.counts)

@@ -1,7 +1,7 @@
-"""What a stream is like before anything is routed: how hot its keys are, by which law, and whether they change.
+"""Profile a stream before routing: how hot its keys are, which Zipf law fits, and whether the hot keys change.
 
-All counts are exact. Of keys with equal counts the one with the smaller hash comes first, so that a profile depends on
-the messages only, not on how the keys were numbered.
+All counts are exact. Among keys with equal counts the one with the smaller hash comes first, so that a profile depends
+on the messages only and not on the numbering of the keys.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from keyspread.streams.encoded import Encoded
 from keyspread.threshold import least_hot_count
 
 HOT_SHARE = 1 / (5 * 50)
-"""A key with this share is called hot here: the paper's threshold 1/(5n) for n = 50 workers."""
+"""Minimum share of a hot key in a profile: the paper's threshold 1/(5n) for n = 50 workers."""
 
 _POINTS = 60
 _FITTED = 1000
@@ -27,31 +27,31 @@ _Counted = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Profile:
-    """Counts of a stream; shares are of all its messages, in `leaders` of the messages of the window."""
+    """Counts of a stream. Shares are shares of all messages; in `leaders`, of the messages of the window."""
 
     messages: int
     keys: int
     p1: float
     """Share of the hottest key."""
     hot_keys: int
-    """Keys with a share of `HOT_SHARE` or more."""
+    """Number of keys with a share of at least `HOT_SHARE`."""
     hot_share: float
-    """Share of all of those together."""
+    """Share of all hot keys together."""
     half: int
-    """The fewest keys that together have half of the messages or more."""
+    """Smallest number of keys that together have at least half of the messages."""
     evenness: float
-    """Entropy of the keys over its largest possible value: 1 if all are equally frequent, 0 if there is one at most."""
+    """Entropy of the keys divided by its maximum: 1 if all keys are equally frequent, 0 if there is at most one key."""
     exponent: float | None
-    """Zipf exponent fitted to the ranks 1 … 1000: least squares of log share over log rank; None for under 3 keys."""
+    """Zipf exponent fitted to ranks 1 … 1000 by least squares of log share over log rank; None for under 3 keys."""
     top: tuple[tuple[int, int], ...]
     """The hottest keys, (hash, messages), hottest first."""
     law: tuple[tuple[int, float], ...]
-    """Points (rank, share) of the rank-frequency law, at most 60, evenly spaced on a log scale; first and last rank."""
+    """At most 60 points (rank, share), evenly spaced on a log scale, including the first and the last rank."""
     drift: float
-    """How much the ten hottest keys change from a window to the next: 0 not at all, 1 all of them, each time.
+    """How much the ten hottest keys change from one window to the next: 0 if none changes, 1 if all change each time.
 
-    1 minus the mean share of the smaller window's hottest that the other has too. Where many keys are about equally
-    frequent, chance alone makes it large.
+    It is 1 minus the mean share of hottest keys that two neighbouring windows have in common. If many keys are about
+    equally frequent, chance alone makes it large.
     """
     leaders: tuple[tuple[int, float], ...]
     """The hottest key of each window, (hash, share)."""
@@ -63,10 +63,10 @@ class Profile:
 
 
 def profile(encoded: Encoded, windows: int = 10, top: int = 10) -> Profile:
-    """Count a stream, as a whole and in windows of equal message count; zeros if it is empty.
+    """Profile a stream, as a whole and in windows of equal message counts. All values of an empty stream are 0.
 
     >>> found = profile(Encoded.of(np.array([70, 80, 70, 90, 90, 90])), windows=2, top=1)
-    >>> found.keys, found.p1, found.top, found.leaders[0]  # of the windows 70 80 70 and 90 90 90
+    >>> found.keys, found.p1, found.top, found.leaders[0]  # the windows are 70 80 70 and 90 90 90
     (3, 0.5, ((90, 3),), (70, 0.6666666666666666))
     >>> found.drift  # the one key of the second window is not among those of the first
     1.0
@@ -103,22 +103,22 @@ def profile(encoded: Encoded, windows: int = 10, top: int = 10) -> Profile:
 
 
 def _hottest_of(encoded: Encoded, begin: int, end: int) -> _Counted:
-    """Give the ten hottest keys of the messages begin … end - 1."""
+    """Return the ten hottest keys of the messages begin … end - 1."""
     ids, hashes = encoded.ids[begin:end], encoded.hashes
-    if ids.size < hashes.size:  # sorting a short window is less work than going through all keys
+    if ids.size < hashes.size:  # sorting a short window is less work than counting all keys
         present, counts = np.unique(ids, return_counts=True)
         return _hottest(hashes[present], counts, _LEADING)
     return _hottest(hashes, np.bincount(ids, minlength=hashes.size), _LEADING)
 
 
 def _hottest(hashes: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], most: int) -> _Counted:
-    """Give so many keys that occur, (hash, count), by falling count and then by rising hash."""
+    """Return at most `most` keys that occur as (hash, count), by descending count, then by ascending hash."""
     most = min(most, int(np.count_nonzero(counts)))
     if not most:
         return ()
     least = np.partition(counts, -most)[-most]
     above = np.flatnonzero(counts > least)
-    # Ties may be millions: only the smallest hashes among them are looked for, the others stay unsorted.
+    # Millions of keys may tie: find only the smallest hashes among them and leave the others unsorted.
     tied, needed = np.flatnonzero(counts == least), most - above.size
     tied = tied[np.argpartition(hashes[tied], needed - 1)[:needed]]
     chosen = np.concatenate([above, tied])
@@ -127,12 +127,12 @@ def _hottest(hashes: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], most:
 
 
 def _drift(in_windows: list[_Counted]) -> float:
-    kept = []
+    common = []
     for before, after in pairwise(in_windows):
         same = {key for key, _ in before} & {key for key, _ in after}
-        # A window of a few keys cannot share ten with its neighbour: it is asked for as many as it has.
-        kept.append(len(same) / min(len(before), len(after)))
-    return 1 - sum(kept) / len(kept) if kept else 0.0
+        # A window with fewer than ten keys can share only those with its neighbour.
+        common.append(len(same) / min(len(before), len(after)))
+    return 1 - sum(common) / len(common) if common else 0.0
 
 
 def _law(ranked: npt.NDArray[np.int64]) -> tuple[tuple[int, float], ...]:

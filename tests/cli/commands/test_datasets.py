@@ -300,7 +300,7 @@ REFUSED = [
     (["describe", ".", "--limit", "1e8"], "--limit 100,000,000 is more than the 50,000,000 messages that describe"),
     (["make", "pareto", "a.tsv"], "unknown stream 'pareto'; known are zipf, drift, wp, tw, ct"),
     (["make", "zipf"], "FILE"),
-    (["make", "zipf", "a.csv"], "a file that ends in .tsv, .tsv.gz or .parquet, got a.csv"),
+    (["make", "zipf", "a.csv"], "must end in .tsv, .tsv.gz or .parquet, got a.csv"),
     (["make", "zipf", "no/where.tsv"], "no/where.tsv cannot be written: there is no folder"),
     (["make", "wp", "a.tsv", "--skew", "1"], "--skew is for zipf and drift only, got 1 with wp: leave it out"),
     (["no-such-command"], "No such command 'no-such-command'"),
@@ -343,7 +343,7 @@ def test_make(run, tmp_path):
     assert (read_stream(path, key="key", time="time").hashes == stream.hashes()).all()
     code, out, err = run("make", "zipf", path, *SMALL)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "is there already: choose another name, or allow --overwrite" in err
+    assert "already exists: choose another name or pass --overwrite" in err
     assert run("make", "zipf", path, *SMALL, "--overwrite")[0] == 0
     assert (read_stream(path, key="key").hashes == ZipfStream(1.4, 1000, 20_000).hashes()).all()
 

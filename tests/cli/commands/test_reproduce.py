@@ -38,7 +38,7 @@ def test_computed_figures_need_no_spark(run, tmp_path, monkeypatch):
     monkeypatch.setattr("keyspread.cli.engine.spark", None)  # would fail if it were called
     code, out, err = run("3", "fig-6", "--out", tmp_path)
     assert (code, err) == (0, "")
-    assert "At worst still 80 % fewer" in out
+    assert "At least 80 % fewer" in out
     assert "79.6 %" in out
     assert "5 claims: 4 holds, 1 holds in part" in out
     assert all(len(line) <= 80 for line in out.splitlines() if str(tmp_path) not in line)

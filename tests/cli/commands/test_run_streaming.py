@@ -99,7 +99,7 @@ def test_a_stream_that_is_interrupted_goes_on_without_losing_or_repeating_a_row(
     )
     assert code == 0
     line, last = [json.loads(line) for line in said.splitlines()]
-    assert (len(line["loads"]), line["moved"], line["hottest"][0]["workers"]) == (3, None, None)
+    assert (len(line["loads"]), list(line["hottest"][0])) == (3, ["key", "rows", "share"])
     total = last["total"]["rows_so_far"]
     found, batches = counted(spark, out)
     law = DriftingZipfStream(1.3, 300, total, every=700, hottest=100, seed=3).law()

@@ -17,7 +17,7 @@ KEYS = (("x" * 200, 400), (None, 300), ("", 200), ("[b]bold[/b]\n\x1b[31m", 100)
 
 
 def batch(loads, number=0, hottest=KEYS, **more):
-    given = {"query": "q", "time": "", "seconds": 0.5, "head": 3, "choices": None, "moved": None, **more}
+    given = {"query": "q", "time": "", "seconds": 0.5, "head": 3, **more}
     return BatchSeen(np.array(loads), hottest, batch=number, **given)
 
 
@@ -38,14 +38,14 @@ def test_a_picture_of_any_number_of_workers_fits(workers, width):
     out = console(width)
     picture = Picture("look-ahead, some workers: " + "long " * 50, out)
     for number in range(500):
-        picture.add(batch([10**9 + number] * workers, number, choices=(workers,) * 4, moved=0.125))
+        picture.add(batch([10**9 + number] * workers, number))
     lines = lines_of(out, picture)
     assert max(map(len, lines)) <= width
     assert len(lines) <= (24 if workers <= 16 else 28)
     assert lines[1].startswith(f"batch 499: {workers * (10**9 + 499):,} rows in 0.5 s, ")
     assert sum("worker " in line for line in lines[6:]) == (workers if workers <= 20 else 9)
-    assert lines[3].endswith("3 hot keys, 12.5 % moved")
-    keys = [line for line in lines if line.endswith(f" {workers:,}")]
+    assert lines[3].endswith("3 hot keys")
+    keys = [line for line in lines if line.endswith(" 0.0 %")]
     assert [key in line for key, line in zip(("xxx…", "null", "''", "[b]bold[/b]"), keys, strict=True)] == [True] * 4
 
 
@@ -82,12 +82,12 @@ def test_the_last_state_stays():
 def test_a_line_a_batch():
     out = console()
     plain = Plain(out)
-    plain.add(batch([100_000_000, 300_000_000], 100_000, moved=0.5, hottest=(("x" * 200, 100_000_000),)))
+    plain.add(batch([100_000_000, 300_000_000], 100_000, hottest=(("x" * 200, 100_000_000),)))
     plain.add(batch([0, 0], 100_001, hottest=(), head=0))
     lines = lines_of(out)
     assert max(map(len, lines)) <= 80
     assert lines == [
-        "  batch        rows seconds busiest imbalance hot keys  moved hottest key",
-        "100,000 400,000,000    0.50  1.50 ×   2.5e-01        3 50.0 % xxxxxxxxxx 25.0 %",
+        "  batch        rows seconds busiest imbalance hot keys hottest key",
+        "100,000 400,000,000    0.50  1.50 ×   2.5e-01        3 xxxxxxxxxx 25.0 %",
         "100,001           0    0.50  0.00 ×   0.0e+00        0",
     ]

@@ -325,7 +325,7 @@ STEPS = {
     "fields": r"Failing.finish must return a dict of n, total, ids \(its schema\), for key 'hot' it returned \{'n': 1",
     "no dict": r"Failing.finish must return a dict of n, total, ids \(its schema\), for key 'hot' it returned 5",
     "type": r"Failing.finish returned 'many' as n for key 'hot', which is not of type int64",
-    "pickle": r"Failing: the state of key 'hot' cannot be pickled: TypeError",
+    "pickle": r"Failing: the state of key 'hot' cannot be pickled \(TypeError",
 }
 
 

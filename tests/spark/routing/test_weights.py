@@ -1,4 +1,4 @@
-"""Rows that weigh differently and workers that hold differently, on Spark: as in-process, and even in the sum."""
+"""Weights of rows and capacities of workers on Spark: the same as in-process, and balanced."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ WORKERS = len(CAPACITIES)
 
 @pytest.fixture(scope="module")
 def rows(spark):
-    """Zipf 1.4 in 3 partitions, rows of 1 to 1,000 bytes; those of one rare key weigh 20,000 each."""
+    """Zipf 1.2 in 3 partitions, rows of 1 to 1,000 bytes; those of one rare key have 20,000 bytes each."""
     import pyarrow as pa
 
     random = np.random.default_rng(1)
@@ -70,7 +70,7 @@ def test_without_weights_the_rows_are_even_and_the_bytes_are_not(rows):
 
 
 def test_a_sender_of_a_partition_weighs_as_a_sender_does(rows):
-    """Every partition's workers are those of a Sender with its number."""
+    """A partition is routed as a Sender with its number routes it."""
     options = {"seed": 3, "capacities": CAPACITIES}
     sizes = dict(rows.select("id", "size").toPandas().itertuples(index=False))
     by_partition = {}
@@ -125,7 +125,7 @@ def test_nothing_has_a_plan_from_summaries_too(rows):
 def test_a_stream_looks_ahead_by_weight(rows, spark, tmp_path):
     rows.select("key", "size").write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("key bigint, size int").parquet(str(tmp_path / "in"))
-    out = spread(stream, "key", WORKERS, weight="size", capacities=CAPACITIES, checkpoint=str(tmp_path / "check"))
+    out = spread(stream, "key", WORKERS, weight="size", capacities=CAPACITIES)
     found = []
     query = out.writeStream.foreachBatch(lambda batch, _: found.append(loads_by_weight(batch)))
     query.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True).start().awaitTermination()
@@ -141,9 +141,9 @@ def test_a_stream_looks_ahead_by_weight(rows, spark, tmp_path):
     [
         ({"weight": "nope"}, "there is no column 'nope'; the columns are id, key, size"),
         ({"weight": 7}, "weight must be the name of a column, or a column, got 7"),
-        ({"weight": "size / 2"}, "weight has type double, a weight is a whole number: give bytes"),
-        ({"weight": "-size"}, "a weight must not be negative, got -20000; leave such rows out, or give them 0"),
-        ({"capacities": [1, 2]}, "capacities must be one number a worker, got 2 for 6 workers"),
+        ({"weight": "size / 2"}, "weight has type double, a weight is a whole number: use bytes"),
+        ({"weight": "-size"}, "a weight must not be negative, got -20000; drop such rows, or set their weight to 0"),
+        ({"capacities": [1, 2]}, "capacities must be one number per worker, got 2 for 6 workers"),
         ({"most_moved": "x"}, "most_moved must be a number, got 'x'"),
     ],
 )
@@ -157,5 +157,5 @@ def test_wrong_weights(rows, options, message):
 
 @pytest.mark.parametrize("scheme", ["look-ahead", "per-key"])
 def test_wrong_capacities_of_schemes_in_python(rows, scheme):
-    with pytest.raises(InputError, match="capacities must be one number a worker, got 2 for 6 workers"):
+    with pytest.raises(InputError, match="capacities must be one number per worker, got 2 for 6 workers"):
         spread(rows, "key", WORKERS, scheme, capacities=[1, 2])

@@ -1,4 +1,4 @@
-"""`aggregate` of a stream: equal to the plain answer after any cut into batches and any restart, late rows included."""
+"""`aggregate` of a stream: equal to `groupBy` for any cut into batches and after any restart, late rows included."""
 
 import datetime
 import math
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark import TaskContext, cloudpickle
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
@@ -23,7 +24,7 @@ from keyspread.operators import Operator
 from keyspread.spark import Totals, aggregate, stream_settings
 from keyspread.spark.aggregation.folds import add, fold_table
 from keyspread.spark.routing.tags import tags_of
-from keyspread.spark.streaming.state import Kept, StateError, from_blob, processor, to_blob
+from keyspread.spark.streaming.state import StateError, StateRules, from_blob, processor, to_blob
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -78,7 +79,7 @@ class Reach(Operator):
 
 @pytest.fixture(scope="module")
 def streaming(spark):
-    """A session with what a streaming aggregate needs."""
+    """A session with the settings that a streaming aggregate needs."""
     with ExitStack() as stack:
         for name, value in {**stream_settings(WORKERS), "spark.sql.adaptive.enabled": "false"}.items():
             stack.enter_context(setting(spark, name, value))
@@ -86,7 +87,7 @@ def streaming(spark):
 
 
 def drawn(seed, many, begin=0.0, late=0.05):
-    """Rows around a moment: half of them of one key, some without a key or a value, some late."""
+    """Return rows around a moment: half of them have one key, some have no key or no value, some are late."""
     dice = random.Random(seed)
     rows = []
     for _ in range(many):
@@ -99,7 +100,7 @@ def drawn(seed, many, begin=0.0, late=0.05):
 
 
 def put(folder, number, rows):
-    """Write a file, which is a micro-batch."""
+    """Write a file; each file is a micro-batch."""
     os.makedirs(folder, exist_ok=True)
     columns = list(zip(*rows, strict=True)) if rows else [()] * 5
     kinds = [pa.timestamp("us", tz="UTC"), pa.string(), pa.int64(), pa.float64(), pa.decimal128(10, 2)]
@@ -115,7 +116,7 @@ def stream_of(spark, folder):
 
 
 def run(df, checkpoint, mode):
-    """Run over what is there; give the rows in the order in which they came."""
+    """Process the files that are there; return the rows in the order in which they came."""
     seen = []
     query = (
         df.writeStream.foreachBatch(lambda rows, batch: seen.extend(row.asDict(True) for row in rows.collect()))
@@ -175,21 +176,21 @@ def test_tags_lead_where_spark_hashes_them(spark):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, seed):
-    """Batches of any size, an empty one among them; the query is started anew at random."""
+    """Batches of any size, one of them empty; the query is restarted at random, also with another scheme."""
     dice = random.Random(seed)
     seen = []
     for number in range(4):
         put(tmp_path / "in", number, drawn(f"{seed}/{number}", dice.choice([0, 1, 40, 200]), 10.0 * number))
         if number == 3 or dice.random() < 0.4:
             stream = stream_of(streaming, tmp_path / "in")
-            totals = aggregate(stream, "key", ALL, WORKERS, checkpoint=str(tmp_path / "checkpoint"))
+            totals = aggregate(stream, "key", ALL, WORKERS, dice.choice([None, "d-choices"]))
             seen += run(totals, tmp_path / "checkpoint", "update")
             assert_alike(latest(seen), plain(streaming.read.parquet(str(tmp_path / "in")), ALL, "key"), by_key)
 
 
 @pytest.mark.parametrize("slide", [None, "4 seconds"], ids=["tumbling", "sliding"])
 def test_windows_equal_those_of_spark_itself(streaming, tmp_path, slide):
-    """Rows come late, too late, and on the edge of a window; a key is hot in one window only; a window has no rows."""
+    """Rows are late, too late, or on the edge of a window; a key is hot in one window only; a window has no rows."""
     for number, begin in enumerate((0, 30, 90)):
         put(tmp_path / "in", number, drawn(number, 60, begin))
     edges = [(BEGIN + datetime.timedelta(seconds=at), "edge", 1, 1.0, 1) for at in (100, 110, 130, 400)]
@@ -222,6 +223,30 @@ def test_windows_as_they_change_and_an_operator(streaming, tmp_path):
     assert_alike(latest(totals), plain(bounded, wanted, "key"), by_key)
 
 
+def test_a_key_of_columns_in_windows_and_in_totals(streaming, tmp_path):
+    """Expressions are named as `groupBy` names them; `F.col` and a column of the stream itself are the same key."""
+    for number in range(2):
+        put(tmp_path / "in", number, drawn(number, 60, 5.0 * number, late=0))
+    bounded = streaming.read.parquet(str(tmp_path / "in"))
+    stream = stream_of(streaming, tmp_path / "in").withWatermark("time", "1 minute")
+    wanted = {"n": "count(*)", "most": "max(value)"}
+    key = [F.upper("key"), (F.col("value") % 2).alias("odd")]
+    found = run(
+        aggregate(stream, key, wanted, WORKERS, window="10 seconds", mode="update"), tmp_path / "windows", "update"
+    )
+    expected = plain(bounded, wanted, F.window("time", "10 seconds"), *key)
+    assert list(found[0]) == list(expected[0]) == ["window", "upper(key)", "odd", "n", "most"]
+
+    def by(row):
+        return row["window"]["start"], row["upper(key)"], row["odd"]
+
+    assert_alike(latest(found, by), expected, by)
+    totals = run(aggregate(stream, stream.key, Reach(), WORKERS), tmp_path / "totals", "update")
+    assert {row["key"]: row["n"] for row in latest(totals)} == {
+        row.key: row["count"] for row in bounded.groupBy("key").count().collect()
+    }
+
+
 def test_the_state_of_worker_w_is_in_state_partition_w(streaming, tmp_path):
     put(tmp_path / "in", 0, drawn(0, 200))
     run(aggregate(stream_of(streaming, tmp_path / "in"), "key", {"n": "count(*)"}, WORKERS), tmp_path / "c", "update")
@@ -230,27 +255,21 @@ def test_the_state_of_worker_w_is_in_state_partition_w(streaming, tmp_path):
     assert found == {tag: partition for partition, tag in enumerate(tags_of(WORKERS))}
 
 
-def test_a_checkpoint_of_something_else(streaming, tmp_path):
+def test_a_checkpoint_of_another_query_is_refused(streaming, tmp_path):
     put(tmp_path / "in", 0, drawn(0, 50))
-    stream, checkpoint = stream_of(streaming, tmp_path / "in"), str(tmp_path / "checkpoint")
-    run(aggregate(stream, "key", {"n": "count(*)"}, WORKERS, checkpoint=checkpoint), checkpoint, "update")
-    for change, told in (
-        ({"key": "value"}, r"key was \['key'\] and is now \['value'\]"),
-        ({"aggregates": {"n": "sum(value)"}}, r"aggregates was {'n': 'count\(\*\)'} and is now"),
-        ({"scheme": "pkg"}, "scheme was 'look-ahead' and is now 'pkg'"),
+    stream, checkpoint = stream_of(streaming, tmp_path / "in"), tmp_path / "checkpoint"
+    run(aggregate(stream, "key", {"n": "count(*)"}, WORKERS), checkpoint, "update")
+    put(tmp_path / "in", 1, drawn(1, 50))
+    for key, sql, message in (
+        (F.lower("key"), "count(*)", r"key was \['key'\] and is now \['lower\(key\)'\]"),
+        ("key", "sum(value)", r"aggregates was {'n': 'count\(\*\)'} and is now {'n': 'sum\(value\)'}"),
     ):
-        given = {"key": "key", "aggregates": {"n": "count(*)"}, **change}
-        with pytest.raises(InputError, match=f"{told}.*: go on as it was, or start in a new folder"):
-            aggregate(stream, workers=WORKERS, checkpoint=checkpoint, **given)
-    with (
-        setting(streaming, "spark.sql.shuffle.partitions", "4"),
-        pytest.raises(InputError, match="workers was 3 and is now 4"),
-    ):
-        aggregate(stream, "key", {"n": "count(*)"}, 4, checkpoint=checkpoint)
+        with pytest.raises(StreamingQueryException, match=f"{message}.*resume that query unchanged"):
+            run(aggregate(stream, key, {"n": sql}, WORKERS), checkpoint, "update")
 
 
 class Handle:
-    """Stands for Spark's, whose tasks are tried four times before an error is seen."""
+    """Stands in for Spark's, which would retry a failing task four times."""
 
     def __init__(self):
         self.kept, self.timers = {}, []
@@ -269,48 +288,58 @@ class Handle:
 
 
 def test_the_state_knows_whose_it_is(monkeypatch):
-    """Without `checkpoint=` it is found out when the state is read."""
+    """The state of another query is refused when it is read; a blob may have more fields than are compared."""
 
-    def merged(workers, aggregate, partition=0):
+    def merged(workers, aggregate, partition=0, **more):
         monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: partition))
-        own = {"aggregates": {"n": aggregate}, "workers": workers}
+        identity = {"aggregates": {"n": aggregate}, "workers": workers, **more}
         fold = partial(fold_table, keys=2, folds=[(1, add)])
-        state = processor(Kept(fold, own, workers, windowed=False, mode="update"))
+        state = processor(StateRules(fold, identity, workers, windowed=False, mode="update"))
         state.init(handle)
-        blob = to_blob(pa.table({"hash": [1, 2], "key": ["a", "b"], "n": [1, 5]}), own)
+        blob = to_blob(pa.table({"hash": [1, 2], "key": ["a", "b"], "n": [1, 5]}), identity)
         (row,) = state.handleInputRows((tags_of(workers)[0],), iter([Row(blob=blob)]), None)
         return dict(zip(*(from_blob(row.blob)[name].to_pylist() for name in ("key", "n")), strict=True))
 
     handle = Handle()
-    assert merged(3, "count(*)") == {"a": 1, "b": 5}
+    assert merged(3, "count(*)", scheme="look-ahead") == {"a": 1, "b": 5}  # an older version stored the scheme
     assert merged(3, "count(*)") == {"a": 2, "b": 10}
-    told = r"of another query .aggregates was {'n': 'count\(\*\)'} and is now {'n': 'sum\(v\)'}"
-    with pytest.raises(StateError, match=told):
+    message = r"belongs to another query .aggregates was {'n': 'count\(\*\)'} and is now {'n': 'sum\(v\)'}"
+    with pytest.raises(StateError, match=message):
         merged(3, "sum(v)")
     with pytest.raises(StateError, match="worker 0 of 4 would be in state partition 2: the checkpoint was made with"):
         merged(4, "count(*)", partition=2)
 
 
-def test_what_cannot_be(streaming, tmp_path):
+def test_bad_input(streaming, tmp_path):
     put(tmp_path / "in", 0, [])
     stream = stream_of(streaming, tmp_path / "in")
     marked = stream.withWatermark("time", "1 minute")
     count = {"n": "count(*)"}
     cases = [
         (stream, {"window": "5 seconds"}, "windows of a stream need a watermark: call .withWatermark"),
-        (stream, {"window": "5 seconds", "time": "time"}, "windows of a stream need a watermark on 'time', or"),
-        (marked, {"window": "soon"}, "window='soon', slide=None cannot be: "),
-        (marked, {"window": "5 seconds", "slide": "8 seconds"}, "window='5 seconds', slide='8 seconds' cannot be: "),
+        (stream, {"window": "5 seconds", "time": "time"}, "windows of a stream need a watermark on 'time', otherwise"),
+        (marked, {"window": "soon"}, "window='soon', slide=None is not possible: "),
+        (
+            marked,
+            {"window": "5 seconds", "slide": "8 seconds"},
+            "slide='8 seconds' is not possible: ",
+        ),
         (marked, {"window": "5 seconds", "time": "value"}, "time must be a column of timestamps, 'value' is bigint"),
-        (marked, {"slide": "5 seconds"}, "slide='5 seconds' has nothing to do without window="),
+        (marked, {"window": "5 seconds", "time": 5}, "time must be the name of a column, got 5"),
+        (marked, {"checkpoint": "folder"}, "unknown option 'checkpoint'; it is no longer needed"),
+        (marked, {"slide": "5 seconds"}, "slide='5 seconds' has no effect without window="),
         (marked, {"mode": "append"}, "mode 'append' needs window="),
-        (marked, {"mode": "complete"}, "mode 'complete' cannot be kept up as a stream goes on; these can: append"),
+        (
+            marked,
+            {"mode": "complete"},
+            "mode 'complete' is not supported; use append (every window once",
+        ),
         (marked.withColumnRenamed("part", "window"), {"window": "5 seconds"}, "there is a column 'window'"),
         (streaming.read.parquet(str(tmp_path / "in")), {"mode": "update"}, "mode= is for streams, got 'update'"),
-        (streaming.read.parquet(str(tmp_path / "in")), {"window": "1 day"}, "say which column has the event time"),
+        (streaming.read.parquet(str(tmp_path / "in")), {"window": "1 day"}, "name the column of the event time"),
     ]
-    for df, options, told in cases:
-        with pytest.raises(InputError, match=told.replace("(", r"\(").replace("[", r"\[")):
+    for df, options, message in cases:
+        with pytest.raises(InputError, match=message.replace("(", r"\(").replace("[", r"\[")):
             aggregate(df, "key", count, WORKERS, **options)
     with pytest.raises(InputError, match=r"'approx_count_distinct\(value\)' is a sketch .* keyspread.spark.Totals"):
         aggregate(stream, "key", {"n": "approx_count_distinct(value)"}, WORKERS)
@@ -323,7 +352,7 @@ def test_what_cannot_be(streaming, tmp_path):
 
 
 def test_totals_in_a_folder(spark, static, tmp_path):
-    """Through foreachBatch, sketches too; batches come again, and are merged meanwhile."""
+    """Through foreachBatch, sketches too; batches are merged meanwhile."""
     wanted = {**ALL, "about": "approx_count_distinct(value)"}
     totals = Totals(str(tmp_path / "table"), "key", wanted, 2, merge_every=2)
     with pytest.raises(InputError, match=r"table: there are no totals \(yet\)"):
@@ -352,12 +381,12 @@ def test_totals_in_a_folder(spark, static, tmp_path):
         "keyspread.json",
         *(f"until-{batch:012d}" for batch in (1, 3)),
     ]
-    with pytest.raises(InputError, match=r"of another query .*query was '.*' and is now None"):
+    with pytest.raises(InputError, match=r"belongs to another query .*query was '.*' and is now None"):
         totals(spark.read.parquet(str(tmp_path / "in")), 7)
 
 
-def test_totals_of_an_operator_and_batches_that_come_again(spark, static, tmp_path):
-    totals = Totals(str(tmp_path), "key", Reach(), 2, "d-choices", merge_every=2)
+def test_totals_of_an_operator_and_retried_batches(spark, static, tmp_path):
+    totals = Totals(str(tmp_path), F.col("key"), Reach(), 2, "d-choices", merge_every=2)
     batches = [
         spark.createDataFrame(drawn(number, 30), SCHEMA.replace("decimal(10,2)", "bigint")) for number in range(3)
     ]
@@ -367,5 +396,5 @@ def test_totals_of_an_operator_and_batches_that_come_again(spark, static, tmp_pa
             totals(rows, number)
         expected += Counter(row.key for row in rows.collect())
         assert {row.key: row.n for row in totals.read(spark).collect()} == expected
-    totals(batches[0], 0)  # long merged
+    totals(batches[0], 0)  # merged long ago
     assert {row.key: row.n for row in totals.read(spark).collect()} == expected

@@ -1,4 +1,4 @@
-"""Made streams by name: defaults, what each takes, and their files."""
+"""Generated streams by name: their defaults, the parameters each one takes, and the files they are written to."""
 
 import gzip
 import os
@@ -10,26 +10,26 @@ import pytest
 from keyspread.errors import InputError
 from keyspread.streams import DriftingZipfStream, ZipfStream, look_alike, read_stream
 from keyspread.streams.generated import writer
-from keyspread.streams.generated.catalog import DEFAULTS, NAMES, made_stream
+from keyspread.streams.generated.catalog import DEFAULTS, NAMES, named_stream
 from keyspread.streams.generated.writer import check_writable, write_stream
 
 
 def test_defaults():
-    assert made_stream("zipf") == ZipfStream(1.4, 10_000, 1_000_000)
-    assert made_stream("drift") == DriftingZipfStream(1.2, 100_000, 1_000_000, every=50_000, hottest=100)
-    assert made_stream("ct") == look_alike("ct")
-    assert made_stream("WP", scale=0.01, seed=3) == look_alike("wp", 0.01, 3)
+    assert named_stream("zipf") == ZipfStream(1.4, 10_000, 1_000_000)
+    assert named_stream("drift") == DriftingZipfStream(1.2, 100_000, 1_000_000, every=50_000, hottest=100)
+    assert named_stream("ct") == look_alike("ct")
+    assert named_stream("WP", scale=0.01, seed=3) == look_alike("wp", 0.01, 3)
     assert NAMES == ("zipf", "drift", "wp", "tw", "ct")
 
 
 def test_every_number_arrives():
-    assert made_stream("zipf", skew=0, keys=7, messages=9, seed=2) == ZipfStream(0, 7, 9, 2)
+    assert named_stream("zipf", skew=0, keys=7, messages=9, seed=2) == ZipfStream(0, 7, 9, 2)
     numbers = {"skew": 1.0, "keys": 50, "messages": 9, "every": 3, "hottest": 5, "redrawn": 0.5, "seed": 4}
-    assert made_stream("drift", **numbers) == DriftingZipfStream(**numbers)
+    assert named_stream("drift", **numbers) == DriftingZipfStream(**numbers)
 
 
 def test_few_keys_are_all_hot():
-    assert made_stream("drift", keys=5).hottest == 5
+    assert named_stream("drift", keys=5).hottest == 5
 
 
 ALL = {"skew": 1.5, "keys": 10, "messages": 10, "seed": 1, "every": 5, "hottest": 2, "redrawn": 0.5, "scale": 0.1}
@@ -39,10 +39,10 @@ ALL = {"skew": 1.5, "keys": 10, "messages": 10, "seed": 1, "every": 5, "hottest"
 @pytest.mark.parametrize("parameter", ALL)
 def test_each_takes_its_own_numbers_and_refuses_the_others(name, parameter):
     if parameter in DEFAULTS[name]:
-        made_stream(name, **{parameter: ALL[parameter]})
+        assert named_stream(name, **{parameter: ALL[parameter]}) != named_stream(name)
     else:
         with pytest.raises(InputError, match=f"{parameter} is for .* only, got {ALL[parameter]} with {name}: leave it"):
-            made_stream(name, **{parameter: ALL[parameter]})
+            named_stream(name, **{parameter: ALL[parameter]})
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_each_takes_its_own_numbers_and_refuses_the_others(name, parameter):
 )
 def test_what_is_refused(name, numbers, message):
     with pytest.raises(InputError, match=message):
-        made_stream(name, **numbers)
+        named_stream(name, **numbers)
 
 
 STREAM = DriftingZipfStream(1.2, 500, 2500, every=400, hottest=50, seed=3)
@@ -106,8 +106,12 @@ def test_the_same_stream_is_the_same_file_and_an_empty_one_is_a_file(tmp_path, e
     for name in ("one", "two"):
         write_stream(STREAM, str(tmp_path / f"{name}{ending}"))
     assert (tmp_path / f"one{ending}").read_bytes() == (tmp_path / f"two{ending}").read_bytes()
-    write_stream(ZipfStream(1.0, 10, 0), str(tmp_path / f"none{ending}"))
-    assert (tmp_path / f"none{ending}").is_file()
+    empty = tmp_path / f"none{ending}"
+    write_stream(ZipfStream(1.0, 10, 0), str(empty))
+    if ending == ".parquet":
+        assert pq.read_table(empty).num_rows == 0
+    else:
+        assert (gzip.decompress(empty.read_bytes()) if ending == ".tsv.gz" else empty.read_bytes()) == b""
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -134,9 +138,9 @@ def test_where_nothing_is_written(tmp_path):
     (tmp_path / "there.tsv").write_bytes(b"before")
     (tmp_path / "folder.tsv").mkdir()
     for name, message in (
-        ("there.tsv", "is there already: choose another name, or allow --overwrite"),
+        ("there.tsv", "already exists: choose another name or pass --overwrite"),
         ("folder.tsv", "is a folder: name a file"),
-        ("made.csv", "a file that ends in .tsv, .tsv.gz or .parquet, got"),
+        ("made.csv", "the file of a stream must end in .tsv, .tsv.gz or .parquet, got"),
         ("nowhere/made.tsv", "cannot be written: there is no folder"),
     ):
         with pytest.raises(InputError, match=message):
@@ -150,6 +154,6 @@ def test_a_folder_without_rights(tmp_path, monkeypatch):
     def refuse(*arguments, **options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("builtins.open", refuse)  # the rights themselves do not stop root
-    with pytest.raises(InputError, match=r"cannot be written \(Permission denied\): check the rights"):
+    monkeypatch.setattr("builtins.open", refuse)  # file permissions do not stop root
+    with pytest.raises(InputError, match=r"cannot be written \(Permission denied\): check the permissions"):
         write_stream(STREAM, str(tmp_path / "made.tsv"))

@@ -1,4 +1,4 @@
-"""Drifting streams, against a replay message by message."""
+"""Drifting streams compared with a replay message by message."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from keyspread.streams.generated.drift import DriftingRanks
 
 
 def naive_drift(skew, keys, messages, every, hottest, redrawn, seed):
-    """Keep the key of each rank in a list; before each new stretch, swap as the generator of that stretch says."""
+    """Keep the key of each rank in a list; before each new phase, swap keys as the generator of that phase says."""
     ranks = ZipfStream(skew, keys, messages, seed).law().draw(0, messages).tolist()
     key_of = list(range(keys + 1))
     drawn = []
@@ -62,7 +62,7 @@ def test_any_cut_in_any_order_gives_the_same_stream(law, sizes, random):
 
 
 def test_never_changes():
-    """The stream of a seed is part of every published result."""
+    """Published results depend on the stream of a seed."""
     first = [66, 4, 1, 23, 247, 521, 53, 132, 558, 615, 252, 368]
     assert DriftingZipfStream(1.0, 1000, 12, every=3, hottest=50).law().draw(0, 12).tolist() == first
 

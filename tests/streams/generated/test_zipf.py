@@ -1,4 +1,4 @@
-"""Zipf streams: the law, the seed, and what is refused."""
+"""Zipf streams: the law, the seed, and parameters that are rejected."""
 
 import math
 
@@ -71,12 +71,12 @@ def test_same_seed_same_stream_and_other_seed_another():
 
 
 def test_a_shorter_stream_is_the_beginning_of_a_longer_one():
-    # Across the border of the chunks in which it is drawn.
+    # The length is not a multiple of the chunks in which the stream is drawn.
     assert (zipf(0.9, 5000, 300_000)[:200_001] == zipf(0.9, 5000, 200_001)).all()
 
 
 def test_never_changes():
-    """The stream of a seed is part of every published result."""
+    """Published results depend on the stream of a seed."""
     first = hash_keys([66, 4, 1, 1, 247, 521])
     assert zipf(1.0, 1000, 6, seed=0).tolist() == first.tolist()
 

@@ -1,4 +1,4 @@
-"""read_stream against a plain reader of the same lines, on broken files, and on real ones."""
+"""`read_stream` compared with a plain reader of the same lines; broken files and real ones."""
 
 import gzip
 import os
@@ -13,6 +13,9 @@ from keyspread.errors import InputError
 from keyspread.hashing import hash_keys
 from keyspread.streams import Malformed, read_stream
 from keyspread.streams.readers import files
+
+BLOCK = "keyspread.streams.readers.lines._BLOCK"
+"""Bytes parsed at once; small in tests, so that every record is cut somewhere."""
 
 
 def naive(data):
@@ -85,7 +88,7 @@ def test_any_lines_in_blocks_of_any_size(tmp_path_factory, lines, block):
     path = tmp_path_factory.mktemp("lines") / "stream.tsv"
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_BLOCK", block)
+        patch.setattr(BLOCK, block)
         if naive(data)[0]:
             check(read_stream(path), data)
         else:
@@ -109,7 +112,7 @@ def test_gzip_of_several_members(write):
 
 
 def test_many_keys_are_kept_once(write, monkeypatch):
-    monkeypatch.setattr(files, "_BLOCK", 1 << 16)
+    monkeypatch.setattr(BLOCK, 1 << 16)
     lines = [f"{number}\tkey {number * 7919 % 300_000}" for number in range(600_000)]
     stream = read_stream(write("\n".join(lines).encode()))
     assert len(stream.keys) == 300_000
@@ -118,7 +121,7 @@ def test_many_keys_are_kept_once(write, monkeypatch):
 
 
 def test_progress_ends_at_the_size_of_the_file(write, monkeypatch):
-    monkeypatch.setattr(files, "_BLOCK", 1 << 14)
+    monkeypatch.setattr(BLOCK, 1 << 14)
     path = write(gzip.compress(os.urandom(30_000).hex().encode().replace(b"0", b"\n1\tk")))
     seen = []
     read_stream(path, progress=seen.append)
@@ -135,7 +138,7 @@ def test_strict_names_the_first_malformed_line(write):
         read_stream(path, strict=True)
     assert str(raised.value) == (
         f"{path}, line 3: expected time<TAB>key, got '2 b': "
-        "mend the line, or read without strict to skip and count such lines"
+        "fix the line, or read without strict to skip and count such lines"
     )
 
 
@@ -176,25 +179,28 @@ def test_limit_stops_in_the_middle_and_reads_no_line_behind(write):
 
 @given(LINES, st.integers(1, 10), st.integers(1, 40))
 def test_any_limit_is_the_stream_up_to_that_message(tmp_path_factory, lines, limit, block):
-    messages, kept = 0, []
+    messages, read = 0, []
     for line in lines:
         if messages == limit:
             break
-        kept.append(line)
+        read.append(line)
         messages += len(naive(line)[0])
     path = tmp_path_factory.mktemp("lines") / "stream.tsv"
     path.write_bytes(b"\n".join(lines))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_BLOCK", block)
+        patch.setattr(BLOCK, block)
         if messages:
-            check(read_stream(path, limit=limit), b"\n".join(kept))
+            check(read_stream(path, limit=limit), b"\n".join(read))
+        else:
+            with pytest.raises(InputError, match="no messages"):
+                read_stream(path, limit=limit)
 
 
 def test_a_file_that_may_not_be_read(write, monkeypatch):
     def refuse(path, mode):
         raise PermissionError(13, "Permission denied", path)
 
-    # Not by chmod: root may read everything.
+    # Not by chmod: root can read every file.
     monkeypatch.setattr(files, "open", refuse, raising=False)
     path = write(b"1\ta\n")
     with pytest.raises(InputError, match=r"cannot be read \(Permission denied\)"):
@@ -217,7 +223,7 @@ PACKED = gzip.compress(b"".join(b"%d\tkey %d\n" % (number, number) for number in
 )
 def test_broken_gzip(write, data):
     path = write(data)
-    with pytest.raises(InputError, match=r"stream\.tsv: broken gzip after line \d+ .*: fetch or compress") as raised:
+    with pytest.raises(InputError, match=r"stream\.tsv: broken gzip after line \d+ .*: download or compress") as raised:
         read_stream(path)
     assert "\n" not in str(raised.value)
 

@@ -1,4 +1,4 @@
-"""Folders and patterns as one stream, formats told by ending or content, and every refusal."""
+"""Folders and patterns read as one stream, formats found by ending or content, and paths that are rejected."""
 
 import gzip
 import os
@@ -8,8 +8,10 @@ import pytest
 
 from keyspread.errors import InputError
 from keyspread.streams import Malformed, read_stream, total_bytes
-from keyspread.streams.readers import files
 from keyspread.streams.readers.formats import by_ending
+
+BLOCK = "keyspread.streams.readers.lines._BLOCK"
+"""Bytes parsed at once; small in tests, so that every record is cut somewhere."""
 
 HOW = "pass format=, one of tsv, wikibench, words, cashtags, csv, json, parquet"
 
@@ -136,9 +138,9 @@ def test_columns_where_there_are_none(write):
     [
         ("a.csv", b"PAR1\x00\x00", "is a Parquet file, not csv: pass format='parquet'"),
         ("a.tsv", b"PAR1\x00\x00", "is a Parquet file, not tsv: pass format='parquet'"),
-        ("a.json", b"PK\x03\x04\x00", "is a zip archive, not json: unpack or convert it first"),
-        ("a.csv", b"\x28\xb5\x2f\xfd\x00", "is packed with Zstandard, not csv: unpack or convert it first"),
-        ("a.parquet", b"a,b\n1,2\n", f"is no Parquet file, it begins with 'a,b': {HOW}"),
+        ("a.json", b"PK\x03\x04\x00", "is a zip archive, not json: decompress or convert it first"),
+        ("a.csv", b"\x28\xb5\x2f\xfd\x00", "is compressed with Zstandard, not csv: decompress or convert it first"),
+        ("a.parquet", b"a,b\n1,2\n", f"is not a Parquet file, it starts with 'a,b': {HOW}"),
         ("a.parquet", b"ORC\x00", f"is an ORC file: {HOW}"),
     ],
 )
@@ -185,7 +187,7 @@ def test_only_empty_files(write):
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.json.gz", "a.parquet.gz", "wiki.1.gz"])
 def test_broken_gzip_of_every_format(write, name):
     packed = gzip.compress(os.urandom(1000).hex().encode())
-    with pytest.raises(InputError, match=r"broken gzip after line 0 \(.*\): fetch or compress the file again$"):
+    with pytest.raises(InputError, match=r"broken gzip after line 0 \(.*\): download or compress the file again$"):
         read_stream(write(packed[:500], name), key="k")
 
 
@@ -202,7 +204,7 @@ def test_a_pipe(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe.csv")
     writer = threading.Thread(target=lambda: (tmp_path / "pipe.csv").write_bytes(b"k\n" + b"a\n" * 1000))
     writer.start()
-    monkeypatch.setattr(files, "_BLOCK", 100)
+    monkeypatch.setattr(BLOCK, 100)
     seen = []
     assert len(read_stream(tmp_path / "pipe.csv", key="k", progress=seen.append).hashes) == 1000
     writer.join()

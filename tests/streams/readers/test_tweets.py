@@ -1,4 +1,4 @@
-"""Words and cashtags of tweets against readers that go character by character."""
+"""Words and cashtags of tweets compared with readers that go character by character."""
 
 import gzip
 import json
@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from keyspread.errors import InputError
 from keyspread.hashing import hash_keys
 from keyspread.streams import Malformed, read_stream
-from keyspread.streams.readers import files
 from keyspread.streams.readers.times import moment
 from keyspread.streams.readers.tweets import cashtags, words
+
+BLOCK = "keyspread.streams.readers.lines._BLOCK"
+"""Bytes parsed at once; small in tests, so that every record is cut somewhere."""
 
 
 def naive_words(text):
@@ -160,7 +162,7 @@ def test_any_json_tweets_in_blocks_of_any_size(tmp_path_factory, lines, block, l
     path.write_bytes(data)
     messages, malformed = naive_tweets(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_BLOCK", block)
+        patch.setattr(BLOCK, block)
         if not messages:
             with pytest.raises(InputError, match="no messages"):
                 read_stream(path, format="words")

@@ -162,14 +162,14 @@ def make(
     """
     from keyspread.cli.screens import layout
     from keyspread.cli.stream_argument import refuse_foreign
-    from keyspread.streams.generated.catalog import DEFAULTS, made_stream
+    from keyspread.streams.generated.catalog import DEFAULTS, named_stream
     from keyspread.streams.generated.writer import write_stream
 
     given = _given(skew=skew, keys=keys, messages=messages, every=every, hottest=hottest, redrawn=redrawn)
     given |= _given(scale=scale, seed=seed)
     if what.lower() in DEFAULTS:
         refuse_foreign(what, given)
-    stream = made_stream(what, **given)
+    stream = named_stream(what, **given)
     with layout.late_progress(f"writing {os.path.basename(out)}", stream.messages) as progress:
         write_stream(stream, out, overwrite=overwrite, progress=progress)
     size = os.path.getsize(out) / 1e6

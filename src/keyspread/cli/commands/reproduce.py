@@ -14,7 +14,7 @@ from keyspread.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from keyspread.experiments.outcome import Reproduced
+    from keyspread.experiments.figure_result import FigureResult
     from keyspread.streams import FileStream
 
 _MARKS = {"holds": ("✓", "ok", "green"), "holds in part": ("◐", "~~", "yellow"), "does not hold": ("✗", "NO", "red")}
@@ -165,7 +165,7 @@ def _about(size: Any, out: str) -> dict[str, str]:
     }
 
 
-def _show(made: "list[Reproduced]", page: str, simulated: int) -> None:
+def _show(made: "list[FigureResult]", page: str, simulated: int) -> None:
     from rich.table import Table
     from rich.text import Text
 

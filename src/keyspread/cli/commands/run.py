@@ -165,13 +165,13 @@ def run(
     from keyspread.job.stream_sources import topic_source
     from keyspread.schemes import PLANNED, Kind, resolve
     from keyspread.spark.launch.master import check_master
-    from keyspread.streams import made_stream
+    from keyspread.streams import named_stream
     from keyspread.streams.generated.catalog import DEFAULTS
 
     # Whatever can be refused without Spark is refused before it starts.
     law = _given(skew=skew, keys=keys, messages=messages, scale=scale, every=every)
     refuse_foreign(source, law | _given(format=format, key=key[0] if key else None))
-    options = _given(threshold=threshold, tolerance=tolerance, capacity=capacity, choices=choices)
+    options = _given(threshold=threshold, tolerance=tolerance, counters=capacity, choices=choices)
     options |= _given(half_life=half_life)
     aggregates = _aggregates(aggregate or ())
     if streaming or live:
@@ -213,7 +213,7 @@ def run(
     _refuse(endless, "is for --streaming only")
     check_kafka(source, brokers=brokers, topic=topic, schema=schema, format=format)
     scheme = scheme or PLANNED
-    made = made_stream(source, **law, seed=seed) if source.lower() in DEFAULTS else None
+    made = named_stream(source, **law, seed=seed) if source.lower() in DEFAULTS else None
     files = find_files(source, format) if made is None and not is_kafka(source) else None
     if made is not None:
         checks.whole_number("messages", made.messages, maximum=2**62)

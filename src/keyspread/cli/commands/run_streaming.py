@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from keyspread.job.sources import Source
     from keyspread.job.stream_job import RunningStream
-    from keyspread.spark.streaming.listener import BatchSeen
+    from keyspread.spark.streaming.stream_watch import BatchSeen
 
 _ENDLESS = ("zipf", "drift")
 _RATE, _TRIGGER = 10_000.0, 1.0
@@ -80,7 +80,7 @@ def run_streaming(asked: Asked) -> None:
     from keyspread.job.run_record import RunRecord
     from keyspread.job.stream_job import check_stream_options, find_results, start_stream
     from keyspread.spark.launch.master import check_master
-    from keyspread.spark.streaming.listener import StreamWatch
+    from keyspread.spark.streaming.stream_watch import StreamWatch
 
     # Whatever can be refused without Spark is refused before it starts.
     _check(asked)
@@ -242,12 +242,12 @@ def _source(asked: Asked) -> tuple[dict[str, Any], Callable[["SparkSession"], "S
     """Give what decides the stream, as plain values, and what reads it once Spark is there."""
     from keyspread.job.sources import file_source, find_files
     from keyspread.job.stream_sources import endless_source, topic_source
-    from keyspread.streams import made_stream
+    from keyspread.streams import named_stream
     from keyspread.streams.generated.catalog import NAMES
 
     name, key = asked.source.lower(), asked.key
     if name in _ENDLESS:
-        made = made_stream(name, **asked.law, seed=asked.seed)
+        made = named_stream(name, **asked.law, seed=asked.seed)
         rate = _RATE if asked.rate is None else asked.rate
         rows = max(1, round(rate * asked.interval))
         facts = {part: value for part, value in made.parameters().items() if part != "messages"}

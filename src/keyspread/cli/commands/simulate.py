@@ -99,7 +99,7 @@ def simulate(
     named = {
         "threshold": threshold,
         "tolerance": tolerance,
-        "capacity": capacity,
+        "counters": capacity,
         "choices": choices,
         "half_life": half_life,
     }

@@ -14,7 +14,7 @@ from keyspread.cli.screens import layout
 from keyspread.cli.stream_argument import clean
 
 if TYPE_CHECKING:
-    from keyspread.spark.streaming.listener import BatchSeen
+    from keyspread.spark.streaming.stream_watch import BatchSeen
 
 _COURSE = 200
 """Batches whose imbalance is drawn."""
@@ -34,17 +34,16 @@ class Plain:
         """Print the batch."""
         if not self._begun:
             self._begun = True
-            self._print("batch", "rows", "seconds", "busiest", "imbalance", "hot keys", "moved", "hottest key")
+            self._print("batch", "rows", "seconds", "busiest", "imbalance", "hot keys", "hottest key")
         key, rows = seen.hottest[0] if seen.hottest else ("", 0)
         hottest = f"{_key(key)[:10]} {_percent(rows, seen.rows)}" if rows else ""
         busiest = f"{_busiest(seen):.2f} ×" if layout.can_print(self._out, "×") else f"{_busiest(seen):.2f} x"
-        moved = "" if seen.moved is None else f"{100 * seen.moved:.1f} %"
         counted = (f"{seen.batch:,}", f"{seen.rows:,}", f"{seen.seconds:.2f}", busiest, f"{seen.imbalance:.1e}")
-        self._print(*counted, f"{seen.head:,}", moved, hottest)
+        self._print(*counted, f"{seen.head:,}", hottest)
 
     def _print(self, batch: str, rows: str, *rest: str) -> None:
-        seconds, busiest, imbalance, head, moved, hottest = rest
-        line = f"{batch:>7} {rows:>11} {seconds:>7} {busiest:>7} {imbalance:>9} {head:>8} {moved:>6} {hottest}"
+        seconds, busiest, imbalance, head, hottest = rest
+        line = f"{batch:>7} {rows:>11} {seconds:>7} {busiest:>7} {imbalance:>9} {head:>8} {hottest}"
         self._out.print(Text(line.rstrip()), soft_wrap=True)
 
 
@@ -83,8 +82,6 @@ class Picture:
         course = list(self._course)
         facts = f"now {seen.imbalance:.1e}, mean {sum(course) / len(course):.1e}, worst {max(course):.1e}"
         facts += f"; {seen.head:,} hot keys"
-        if seen.moved is not None:
-            facts += f", {100 * seen.moved:.1f} % moved"
         line = layout.sparkline(course, self._out, self._width() - 1)
         named = Text.assemble("imbalance ", (facts, layout.QUIET_STYLE), no_wrap=True, overflow="ellipsis")
         return [named, Text(line, layout.TAIL_STYLE)]
@@ -98,7 +95,7 @@ class Picture:
         names = (8 if ranks else 0) + len(f"worker {len(loads)}") + 1
         hottest = _hottest(seen)
         # What is left of the width beside the names, '100.00 %' and the keys, each with a blank or two.
-        bar = self._width() - names - 9 - 3 - (_KEY + 1 + 7 + 1 + 7 + 1)
+        bar = self._width() - names - 9 - 3 - (_KEY + 1 + 7 + 1)
         bars = layout.load_bars([0] * len(loads), loads, self._out, bar)
         mark = "│" if layout.can_print(self._out, "│") else "|"
         legend = Text(f"rows of {'some workers' if ranks else 'each worker'}, {mark} even share", layout.QUIET_STYLE)
@@ -119,11 +116,8 @@ def _hottest(seen: "BatchSeen") -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style=layout.QUIET_STYLE, pad_edge=False)
     table.add_column("hottest keys", min_width=_KEY, max_width=_KEY, no_wrap=True, overflow="ellipsis")
     table.add_column("share", justify="right", no_wrap=True, min_width=7)
-    if seen.choices is not None:
-        table.add_column("workers", justify="right", no_wrap=True)
-    for place, (key, rows) in enumerate(seen.hottest):
-        workers = () if seen.choices is None else (f"{seen.choices[place]:,}",)
-        table.add_row(Text(_key(key)), _percent(rows, seen.rows), *workers)
+    for key, rows in seen.hottest:
+        table.add_row(Text(_key(key)), _percent(rows, seen.rows))
     return table
 
 

@@ -1,4 +1,4 @@
-"""A claim of Sec. 4.1: of the constraints of Prop. 4.1, those of the hottest key and of the whole head decide."""
+"""A claim of Sec. 4.1: among the constraints of Prop. 4.1, those of the hottest key and of the whole head decide d."""
 
 from typing import TYPE_CHECKING
 
@@ -23,19 +23,20 @@ SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
 
 
 class ClaimConstraints(Figure):
-    """Which prefix of the head forces d up."""
+    """Which prefix of the head determines d."""
 
     name = "constraints"
-    title = "Which constraint of Prop. 4.1 decides d"
+    title = "Which constraint of Prop. 4.1 determines d"
     label = "Claim, Sec. 4.1"
-    paper = "In practice the tight constraints are those of h = 1, the hottest key, and of h = |H|, the whole head."
-    made = (
-        "Exact Zipf laws over 10⁴ keys. d is the least that satisfies all constraints, so with d - 1 at least one is "
-        "violated. Shown is the position in the head, 0 for h = 1 and 1 for h = |H|, of the most violated one."
+    paper = "In practice the tight constraints are those for h = 1, the hottest key, and for h = |H|, the whole head."
+    method = (
+        "Exact Zipf laws over 10⁴ keys. d is the smallest value that satisfies all constraints, so d - 1 violates at "
+        "least one of them. The plot shows the prefix h of the most violated one, relative to the head: 0 is h = 1, "
+        "1 is h = |H|."
     )
 
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
-        """Look at d - 1 wherever the constraints, and not the least allowed value, decide d."""
+        """Evaluate the constraints at d - 1 wherever d is above its lower limit of 2."""
         rows = []
         for n in WORKERS:
             for skew in SKEWS:
@@ -62,39 +63,39 @@ class ClaimConstraints(Figure):
         return pd.DataFrame(rows, columns=columns)
 
     def plot(self, table: pd.DataFrame) -> "Picture":
-        """Draw where in the head the most violated constraint lies."""
+        """Draw the position of the most violated constraint in the head."""
         from keyspread.report import style
 
-        made, axes = style.picture(width=4.6, height=2.8)
+        picture, axes = style.picture(width=4.6, height=2.8)
         for look, n in enumerate(WORKERS):
-            own = table[table.workers == n]
-            place = (own.most_violated - 1) / (own["head"] - 1).clip(lower=1)
-            style.line(axes[0, 0], own["skew"], place, look, label=f"n = {n}")
-        axes[0, 0].set(xlabel="skew z", ylabel="place of h in the head", ylim=(-0.05, 1.05))
+            line = table[table.workers == n]
+            position = (line.most_violated - 1) / (line["head"] - 1).clip(lower=1)
+            style.line(axes[0, 0], line["skew"], position, look, label=f"n = {n}")
+        axes[0, 0].set(xlabel="skew z", ylabel="most violated prefix h", ylim=(-0.05, 1.05))
         axes[0, 0].set_yticks([0, 0.5, 1], ["h = 1", "", "h = |H|"])
-        axes[0, 0].legend(loc="center right", fontsize=8)
-        return made
+        style.legend_below(picture, axes[0, 0])
+        return picture
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        """Ask whether looking at these two alone would have given the same d."""
+        """Judge whether these two constraints alone give the same d."""
         ends = table["first"] | table["whole"]
         between = table[~ends]
         where = ", ".join(f"n = {row.workers}, z = {row.skew}: h = {row.most_violated}" for row in between.itertuples())
         return [
             judge(
-                "The constraints of h = 1 and h = |H| decide d",
+                "The constraints for h = 1 and h = |H| determine d",
                 "Sec. 4.1",
-                f"one of them is violated by d - 1 in {int(ends.sum())} of {len(table)} settings in which any is "
+                f"d - 1 violates one of them in {int(ends.sum())} of {len(table)} settings with d > 2 "
                 f"(h = 1 in {int(table['first'].sum())}, h = |H| in {int(table['whole'].sum())})",
                 bool(ends.all()),
                 in_part=bool(ends.mean() >= 0.5),
-                why=f"Elsewhere only a prefix between the two is violated: {where}.",
+                why=f"In the other settings d - 1 only violates a constraint between the two: {where}.",
             )
         ]
 
 
 def _excess(head: npt.NDArray[np.float64], workers: int, d: int) -> npt.NDArray[np.float64]:
-    """Give the left minus the right side of the constraint of every prefix, as a share of the right side."""
+    """Return how far d violates the constraint of every prefix: left side / right side - 1."""
     prefix = np.cumsum(head)
     tail = 1 - prefix[-1]
     b = np.array([expected_workers(workers, h * d) for h in range(1, head.size + 1)])

@@ -1,4 +1,4 @@
-"""A claim of Sec. 4.2: what a sender sent itself is a good estimate of what a worker got from all senders."""
+"""A claim of Sec. 4.2: the load that a source sent itself is a good estimate of a worker's total load."""
 
 from typing import TYPE_CHECKING
 
@@ -20,20 +20,20 @@ SCHEMES = ("partial-key", "d-choices", "w-choices")
 
 
 class ClaimEstimate(Figure):
-    """A sender's own load against the global one."""
+    """Local load estimates of the sources against the global load."""
 
     name = "estimate"
-    title = "A sender's own view of the loads, by number of senders"
+    title = "Accuracy of the local load estimates, by number of sources"
     label = "Claim, Sec. 4.2"
-    paper = "The load that a source sent itself is typically a very accurate approximation of the global load."
-    made = (
-        "Zipf 1.4 over 10⁴ keys, n = 50. Left the largest difference, over all senders and workers, between a worker's "
-        "share of one sender's messages and of all messages, as a part of the latter. Right what that does to the "
-        "balance."
+    paper = "The local load of a source is typically a very accurate approximation of the global load."
+    method = (
+        "Zipf streams with z = 1.4 over 10⁴ keys, n = 50. Left: the largest relative error, over all sources and "
+        "workers, of a worker's share of the messages of one source against its share of all messages. Right: the "
+        "resulting imbalance, as a multiple of an even share."
     )
 
     def runs(self, scale: Scale) -> list[Run]:
-        """Every number of sources."""
+        """Return every scheme with every number of sources."""
         return [
             run
             for seed in scale.seeds
@@ -47,51 +47,54 @@ class ClaimEstimate(Figure):
         ]
 
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
-        """Take the error, and the imbalance as a part of an even share."""
+        """Take the error, and the imbalance as a multiple of an even share."""
         found = ends(results)
         found = found.assign(error=found.sender_error, uneven=found.final_imbalance * WORKERS)
         return over_seeds(found, ["scheme", "sources"], ["error", "uneven"])
 
     def plot(self, table: pd.DataFrame) -> "Picture":
-        """Draw both against the number of senders."""
+        """Draw both against the number of sources."""
         from keyspread.report import style
 
-        made, axes = style.picture(1, 2, width=3.4, height=2.7)
-        for at, value, name in zip(
-            axes[0], ("error", "uneven"), ("largest error of a view", "imbalance · n"), strict=True
+        picture, axes = style.picture(1, 2, width=3.4, height=2.7)
+        for panel, value, name in zip(
+            axes[0], ("error", "uneven"), ("largest relative error", "imbalance I · n"), strict=True
         ):
             for scheme in SCHEMES:
-                own = table[table.scheme == scheme]
-                style.line(at, own.sources, own[value], scheme, low=own[f"{value}_low"], high=own[f"{value}_high"])
-            at.set(xscale="log", xlabel="sources s", title=name)
-            style.log_imbalance(at, floor=1e-6, top=20)
-        style.legend_below(made, axes[0, 0], columns=3)
-        return made
+                line = table[table.scheme == scheme]
+                low, high = line[f"{value}_low"], line[f"{value}_high"]
+                style.line(panel, line.sources, line[value], scheme, low=low, high=high)
+            style.log_x(panel, SOURCES)
+            panel.set(xlabel="sources s", title=name)
+            style.log_imbalance(panel, floor=1e-6, top=20)
+        style.legend_below(picture, axes[0, 0], columns=3)
+        return picture
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        """Judge at the paper's s = 5, and say how it goes on."""
+        """Judge at the paper's s = 5 and report larger numbers of sources."""
         wc = table[table.scheme == "w-choices"].set_index("sources")
         usual = table[table.sources == 5]
         most = wc.index.max()
         return [
             judge(
-                "A sender's own load is a very accurate estimate of the global one",
+                "The local load of a source is a very accurate estimate of the global load",
                 "Sec. 4.2",
-                f"off by at most {100 * usual.error.max():.2g} % of a worker's load at s = 5, "
-                f"{100 * table[table.sources == most].error.max():.2g} % at s = {most} (under W-C "
+                f"error at most {100 * usual.error.max():.2g} % of a worker's load at s = 5, "
+                f"{100 * table[table.sources == most].error.max():.2g} % at s = {most} (W-C: "
                 f"{100 * wc.error[most]:.2g} %)",
                 bool(usual.error.max() <= EVEN_ENOUGH and wc.error.max() <= EVEN_ENOUGH),
                 in_part=bool(usual.error.max() <= 5 * EVEN_ENOUGH),
-                why="Every sender has its own part of the stream, and under PKG and D-C a worker's load is what its "
-                "keys happen to have there: the views differ by chance, less so the longer the stream.",
+                why="Each source sees its own part of the stream. Under PKG and D-C the load of a worker depends on "
+                "how often its keys happen to occur in that part. The error is chance, and shrinks with the length of "
+                "the stream.",
             ),
             judge(
-                "So balancing the own load balances the global one, however many senders there are",
+                "Balancing the local load balances the global load, for any number of sources",
                 "Sec. 4.2",
                 f"W-C: I·n = {number(wc.uneven[1])} at s = 1, {number(wc.uneven[5])} at s = 5, "
                 f"{number(wc.uneven[most])} at s = {most}",
                 bool(wc.uneven.max() <= EVEN_ENOUGH),
                 in_part=bool(wc.uneven[5] <= EVEN_ENOUGH),
-                why="Every sender is off by up to a message for each worker, and these add up.",
+                why="Each source may be off by one message per worker, and these errors add up.",
             ),
         ]

@@ -1,1 +1,1 @@
-"""One file per figure of the paper."""
+"""The figures of the paper, one file each."""

@@ -1,4 +1,4 @@
-"""Figure 1: two choices are enough for a few workers, not for many, on page visits of Wikipedia."""
+"""Figure 1: imbalance on the page visits of Wikipedia. Two choices are enough for few workers but not for many."""
 
 from typing import TYPE_CHECKING
 
@@ -25,16 +25,17 @@ class Figure01(Figure):
     label = "Figure 1"
     title = "Imbalance on WP against the number of workers"
     paper = (
-        "PKG keeps a small deployment of 5 or 10 workers balanced and fails at 20, 50 and 100, where its imbalance "
-        "gets close to 10 %; D-C and W-C stay below 0.1 % throughout."
+        "PKG balances 5 and 10 workers but fails at 20, 50 and 100, where its imbalance gets close to 10 %. The "
+        "imbalance of D-C and W-C stays below 0.1 % (dotted line) at all scales."
     )
-    made = (
-        "WP cannot be redistributed: this is a look-alike with its number of messages and keys and its p_1, or your "
-        "own wikibench trace with --data. I at the end of the stream, median over seeds, all seeds in the band."
+    method = (
+        "WP cannot be redistributed. This is a look-alike with the same number of messages, number of keys and p_1, or "
+        "your own wikibench trace (--input). The plot shows the imbalance I at the end of the stream: the median over "
+        "seeds, and the range over seeds as a band."
     )
 
     def runs(self, scale: Scale) -> list[Run]:
-        """Every scheme at every number of workers."""
+        """Return every scheme at every number of workers."""
         return [
             run
             for seed in scale.seeds
@@ -42,28 +43,28 @@ class Figure01(Figure):
         ]
 
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
-        """Take I at the end; and the share of the hottest key, which bounds what two choices can do."""
+        """Take I at the end, and the share of the hottest key, which limits what two choices can do."""
         found = ends(results).rename(columns={"final_imbalance": "I"})
         found = found.assign(p1=found.top_messages / found.messages)
         return over_seeds(found, ["stream", "scheme", "workers"], ["I", "p1"])
 
     def plot(self, table: pd.DataFrame) -> "Picture":
-        """Draw as in the paper: log scale, a line a scheme."""
+        """Draw one line per scheme on a log scale, as in the paper."""
         from keyspread.report import style
 
-        made, axes = style.picture(width=4.6, height=3.0)
+        picture, axes = style.picture(width=4.6, height=3.0)
         for scheme in SCHEMES:
-            own = table[table.scheme == scheme]
-            style.line(axes[0, 0], range(len(WORKERS)), own.I, scheme, low=own.I_low, high=own.I_high)
-        axes[0, 0].axhline(BALANCED, color="#888888", linewidth=0.8, linestyle=":")
+            line = table[table.scheme == scheme]
+            style.line(axes[0, 0], range(len(WORKERS)), line.I, scheme, low=line.I_low, high=line.I_high)
+        style.reference_line(axes[0, 0], BALANCED, "0.1 %")
         axes[0, 0].set_xticks(range(len(WORKERS)), [str(workers) for workers in WORKERS])
         axes[0, 0].set(xlabel="workers", ylabel="imbalance I(m)", title=table.stream.iloc[0])
         style.log_imbalance(axes[0, 0])
-        axes[0, 0].legend(loc="upper left")
-        return made
+        style.legend_below(picture, axes[0, 0])
+        return picture
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        """Judge the caption and the introduction."""
+        """Judge the claims of the caption and of the introduction."""
         pkg = table[table.scheme == "partial-key"].set_index("workers").I
         ours = table[table.scheme != "partial-key"]
         p1 = float(table.p1.iloc[0])
@@ -75,16 +76,16 @@ class Figure01(Figure):
                 "Fig. 1",
                 f"I = {number(pkg[5])} and {number(pkg[10])}",
                 pkg[5] < BALANCED and pkg[10] < BALANCED,
-                why="p_1 is over 2/n already.",
+                why="p_1 is above 2/n: two workers cannot hold the hottest key.",
             ),
             judge(
-                "PKG fails from 20 workers on",
+                "PKG fails with 20 or more workers",
                 "Fig. 1",
                 f"I = {number(pkg[20])} at 20, {number(pkg[50])} at 50, {number(pkg[100])} at 100",
                 pkg[20] >= BALANCED and min(pkg[50], pkg[100]) >= 2e-2,
                 in_part=bool(min(pkg[50], pkg[100]) >= 2e-2),
-                why=f"At 20 workers two of them can just hold the hottest key: p_1 = {100 * p1:.2f} % is below "
-                "2/n = 10 %. The paper's own trace is not at hand to see what else was hot on these two.",
+                why=f"With 20 workers, two of them can just hold the hottest key: p_1 = {100 * p1:.2f} % is below "
+                "2/n = 10 %. The paper's trace may have other hot keys on the same workers; we do not have it.",
             ),
             judge(
                 "PKG's imbalance gets close to 10 %",
@@ -92,14 +93,14 @@ class Figure01(Figure):
                 f"at most {100 * most:.1f} %",
                 most >= 0.08,
                 in_part=False,
-                why=f"Two workers share the hottest key, so about p_1/2 - 1/n = {100 * bound:.1f} % is what it can "
-                "cause; close to 10 % would need all of it on one worker, which is key grouping.",
+                why=f"Two workers share the hottest key, so it causes an imbalance of about p_1/2 - 1/n = "
+                f"{100 * bound:.1f} %. Close to 10 % would need the whole key on one worker, which is key grouping.",
             ),
             judge(
                 "D-C and W-C stay below 0.1 %",
                 "Fig. 1",
                 f"at most {number(ours.I.max())} (any seed: {number(ours.I_high.max())})",
                 bool(ours.I.max() < BALANCED),
-                why="Both choices of a hot key met on one worker, which d does not foresee.",
+                why="Several choices of a hot key are the same worker, which the computation of d does not foresee.",
             ),
         ]

@@ -1,4 +1,4 @@
-"""Figure 3: how many keys are hot, by the exact Zipf law."""
+"""Figure 3: the number of keys in the head, by the exact Zipf law."""
 
 from typing import TYPE_CHECKING
 
@@ -16,28 +16,28 @@ SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
 KEYS = 10**4
 WORKERS = (50, 100)
 THRESHOLDS = {"2/n": 2.0, "1/(5n)": 0.2}
-"""The ends of the paper's range, by their names: each is this number over n."""
+"""The ends of the paper's range, as multiples of 1/n."""
 FEW = 51
 """The largest head of the exact law at n = 100 and θ = 1/(5n)."""
 
 
 class Figure03(Figure):
-    """Keys with a share of at least θ, against skew."""
+    """Number of keys with a share of at least θ, against skew."""
 
     name = "3"
     label = "Figure 3"
     title = "Size of the head against skew"
     paper = (
-        "The head, the keys that get more than two workers, is small. With θ = 1/(5n) it cannot have more than 5n "
-        "keys, and has far fewer where the keys are skewed. It first grows with skew, then shrinks to a handful."
+        "The head, the keys that are assigned to more than two workers, is small. With θ = 1/(5n) it cannot have more "
+        "than 5n keys, and has far fewer if the stream is skewed. With more skew it first grows, then shrinks."
     )
-    made = (
-        "Counted from the exact law: keys with p_k ≥ θ, Zipf over 10⁴ keys. No stream is drawn, so every scale gives "
-        "the same numbers; the paper's 10⁷ messages do not matter here."
+    method = (
+        "The number of keys with p_k ≥ θ in the exact Zipf law over 10⁴ keys. No stream is drawn, so the numbers are "
+        "the same at every scale and do not depend on the number of messages."
     )
 
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
-        """Count the keys over each threshold, and the share of the messages they have."""
+        """Count the keys above each threshold, and their share of the messages."""
         rows = []
         for skew in SKEWS:
             law = zipf_probabilities(skew, KEYS)
@@ -48,20 +48,20 @@ class Figure03(Figure):
         return pd.DataFrame(rows, columns=["skew", "workers", "threshold", "head", "head_share"])
 
     def plot(self, table: pd.DataFrame) -> "Picture":
-        """Draw a line for each number of workers and threshold."""
+        """Draw one line per number of workers and threshold."""
         from keyspread.report import style
 
-        made, axes = style.picture(width=5.4, height=3.4)
+        picture, axes = style.picture(width=5.4, height=3.4)
         for look, (workers, threshold) in enumerate((n, t) for t in reversed(THRESHOLDS) for n in reversed(WORKERS)):
             line = _line(table, workers, threshold)
             style.line(axes[0, 0], line["skew"], line["head"], look, f"n = {workers}, θ = {threshold}")
         axes[0, 0].set(xlim=(0, 2.1), xticks=(0.5, 1.0, 1.5, 2.0), xlabel="skew z")
         axes[0, 0].set(ylim=(0, None), ylabel="keys in the head")
-        style.legend_below(made, axes[0, 0], columns=2)
-        return made
+        style.legend_below(picture, axes[0, 0], columns=2)
+        return picture
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        """Judge how large the head gets."""
+        """Judge the size of the head."""
         most = {n: int(table.loc[table["workers"] == n, "head"].max()) for n in WORKERS}
         hot = _line(table, 100, "1/(5n)")
         top = hot.sort_values("head", kind="stable", ascending=False).iloc[0]
@@ -72,23 +72,23 @@ class Figure03(Figure):
                 "Sec. 3.1",
                 ", ".join(f"at most {found} of {5 * n} at n = {n}" for n, found in most.items()),
                 all(found <= 5 * n for n, found in most.items()),
-                why="More keys than 5n reach the threshold at some skew.",
+                why="At some skew more than 5n keys reach the threshold.",
             ),
             judge(
-                f"Only a few keys pay for replication: at θ = 1/(5n) and n = 100 at most {FEW} of {KEYS:,}",
+                f"Only few keys are replicated more than twice: at most {FEW} of {KEYS:,} with θ = 1/(5n) and n = 100",
                 "Fig. 3",
-                f"{top['head']:.0f} keys at most, at z = {top['skew']:.1f}; {hot['head'].iloc[-1]} at z = 2.0",
+                f"at most {top['head']:.0f} keys (z = {top['skew']:.1f}); {hot['head'].iloc[-1]} at z = 2.0",
                 bool(hot["head"].max() <= FEW),
-                why=f"The head grows over {FEW} keys.",
+                why=f"The head has more than {FEW} keys.",
             ),
             judge(
-                "With more skew the head first grows, then shrinks to few keys",
+                "With more skew the head first grows, then shrinks",
                 "Sec. 4.2",
-                f"n = 100, θ = 1/(5n): {hot['head'].iloc[0]} keys at z = 0.1, "
-                f"{top['head']:.0f} at z = {top['skew']:.1f}, {hot['head'].iloc[-1]} at z = 2.0",
+                f"n = 100, θ = 1/(5n): {hot['head'].iloc[0]} keys at z = 0.1, {top['head']:.0f} at z = "
+                f"{top['skew']:.1f}, {hot['head'].iloc[-1]} at z = 2.0",
                 all(_rises_then_falls(head) for head in heads),
                 in_part=_rises_then_falls(hot["head"].tolist()),
-                why="At one of the thresholds the head has more than one peak, or none.",
+                why="With one of the thresholds the size of the head has no peak, or more than one.",
             ),
         ]
 

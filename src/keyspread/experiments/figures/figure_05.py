@@ -1,4 +1,4 @@
-"""Figure 5: what D-Choices and W-Choices cost in memory, against PKG, by the exact Zipf law."""
+"""Figure 5: replicas of D-Choices and W-Choices relative to PKG, by the exact Zipf law."""
 
 from typing import TYPE_CHECKING
 
@@ -19,13 +19,13 @@ KEYS = 10**4
 MESSAGES = 10**7
 WORKERS = (50, 100)
 FEW_WORKERS = (5, 10)
-"""In the table only: the text speaks of them, the figure does not show them."""
+"""Only in the table: the paper's text mentions them, its figure does not show them."""
 SCHEMES = {"d-choices": "D-C", "w-choices": "W-C"}
 TOLERANCE = 1e-4
 LEAST_DRAWN = 1e-2
-"""In %. The paper draws nothing below."""
+"""In %; the lower end of the paper's axis."""
 
-# What the paper's words mean here, in % of PKG's replicas or as a part of W-Choices' extra.
+# Our reading of the paper's words, in % of PKG's replicas or as a share of the extra replicas of W-Choices.
 WORST = 30.0
 W_CHOICES_UP_TO, NEAR = 25.0, 2.0
 SIMILAR = 1.0
@@ -35,7 +35,7 @@ VERY_HIGH_SKEW, THE_SAME = 2.0, 0.9
 
 
 def replicas(workers: tuple[int, ...], base: str) -> pd.DataFrame:
-    """Give the replicas of D-Choices and W-Choices beside those of `base`, for expected counts m·p_k."""
+    """Return the replicas of D-Choices and W-Choices relative to those of `base`, for expected counts m·p_k."""
     rows = []
     for skew in SKEWS:
         counts = MESSAGES * zipf_probabilities(skew, KEYS)
@@ -50,21 +50,21 @@ def replicas(workers: tuple[int, ...], base: str) -> pd.DataFrame:
 
 
 class Figure05(Figure):
-    """Replicas more than PKG's, against skew."""
+    """Extra replicas relative to PKG, against skew."""
 
     name = "5"
     label = "Figure 5"
     title = "Replicas of D-Choices and W-Choices relative to PKG"
     paper = (
-        "At worst 30 % more than PKG; W-Choices up to 25 % more at 100 workers, nearly nothing with few workers. "
-        "D-Choices needs considerably less than W-Choices at moderately high skew; at very high skew both cost the "
-        "same. The bump in the middle follows the size of the head."
+        "D-Choices and W-Choices need at most 30 % more replicas than PKG; W-Choices up to 25 % more with 100 workers, "
+        "and hardly more with few workers. D-Choices needs considerably fewer than W-Choices at moderately high skew; "
+        "at very high skew both need the same. The bump in the middle follows the size of the head."
     )
-    made = (
-        "The paper's memory model, an upper bound of the replicas, over expected counts 10⁷·p_k that need not be whole "
-        "numbers; 10⁴ keys, θ = 1/(5n), ε = 10⁻⁴. The same at every scale. Lines start where the difference reaches "
-        "0.01 %, as in the paper. W-Choices rises again beyond z = 1.6 because PKG itself shrinks: many keys are then "
-        "expected less than twice. The table also has 5 and 10 workers."
+    method = (
+        "The paper's memory model, an upper bound of the replicas, for the expected counts 10⁷·p_k (not rounded); 10⁴ "
+        "keys, θ = 1/(5n), ε = 10⁻⁴. The numbers are the same at every scale. Lines start where the difference reaches "
+        "0.01 %, as in the paper. W-Choices rises again beyond z = 1.6 because the replicas of PKG decrease: many "
+        "keys are then expected less than twice. The table also has 5 and 10 workers."
     )
 
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
@@ -72,23 +72,23 @@ class Figure05(Figure):
         return replicas(FEW_WORKERS + WORKERS, "partial-key")
 
     def plot(self, table: pd.DataFrame) -> "Picture":
-        """Draw one picture for each number of workers, on a log scale."""
+        """Draw one panel per number of workers, on a log scale."""
         from keyspread.report import style
 
-        made, axes = style.picture(1, len(WORKERS), width=2.75, height=2.8, sharey=True)
-        for place, workers in zip(axes[0], WORKERS, strict=True):
+        picture, axes = style.picture(1, len(WORKERS), width=2.75, height=2.8, sharey=True)
+        for panel, workers in zip(axes[0], WORKERS, strict=True):
             for scheme in SCHEMES:
                 line = table[(table["workers"] == workers) & (table["scheme"] == scheme)]
                 line = line[line["difference_percent"] >= LEAST_DRAWN]
-                style.line(place, line["skew"], line["difference_percent"], scheme)
-            place.set(xlim=(0, 2.1), xticks=(0.5, 1.0, 1.5, 2.0), xlabel="skew z", title=f"n = {workers}")
-            place.set(yscale="log", ylim=(LEAST_DRAWN, 100))
-        axes[0, 0].set_ylabel("replicas more than PKG (%)")
-        style.legend_below(made, axes[0, 0])
-        return made
+                style.line(panel, line["skew"], line["difference_percent"], scheme)
+            panel.set(xlim=(0, 2.1), xticks=(0.5, 1.0, 1.5, 2.0), xlabel="skew z", title=f"n = {workers}")
+            panel.set(yscale="log", ylim=(LEAST_DRAWN, 100))
+        axes[0, 0].set_ylabel("extra replicas over PKG (%)")
+        style.legend_below(picture, axes[0, 0])
+        return picture
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        """Judge the cost at its worst, in the middle and at the end."""
+        """Judge the cost at worst, at middle skew and at very high skew."""
         beside = table.pivot(index=["workers", "skew"], columns="scheme", values="difference_percent").reset_index()
         beside["part"] = beside["d-choices"] / beside["w-choices"].where(beside["w-choices"] >= LEAST_DRAWN)
         large, small = beside[beside["workers"].isin(WORKERS)], beside[beside["workers"].isin(FEW_WORKERS)]
@@ -106,12 +106,12 @@ class Figure05(Figure):
 def _at_worst(table: pd.DataFrame) -> Verdict:
     worst = table.sort_values("difference_percent", kind="stable").iloc[-1]
     return judge(
-        f"At worst {WORST:.0f} % more replicas than PKG",
+        f"At most {WORST:.0f} % more replicas than PKG",
         "Fig. 5",
         f"at most {worst['difference_percent']:+.1f} % ({SCHEMES[worst['scheme']]}, n = {worst['workers']}, "
         f"z = {worst['skew']:.1f})",
         bool(worst["difference_percent"] <= WORST),
-        why=f"Some setting costs more than {WORST:.0f} %.",
+        why=f"A setting needs over {WORST:.0f} % more replicas than PKG.",
     )
 
 
@@ -119,24 +119,24 @@ def _up_to_a_quarter(line: pd.DataFrame) -> Verdict:
     line = line.round(9).sort_values("w-choices", kind="stable", ascending=False)
     top, middle = line.iloc[0], line[line["skew"].between(0.5, 1.5)].iloc[0]
     return judge(
-        f"At 100 workers W-Choices takes up to about {W_CHOICES_UP_TO:.0f} % more (within {NEAR:.0f} points)",
+        f"With 100 workers W-Choices needs up to about {W_CHOICES_UP_TO:.0f} % more (within {NEAR:.0f} points)",
         "Sec. 4.2",
-        f"{middle['w-choices']:+.1f} % on the bump at z = {middle['skew']:.1f}, "
-        f"{top['w-choices']:+.1f} % at the most, at z = {top['skew']:.1f}",
+        f"{middle['w-choices']:+.1f} % on the bump at z = {middle['skew']:.1f}; maximum {top['w-choices']:+.1f} %, at "
+        f"z = {top['skew']:.1f}",
         bool(abs(top["w-choices"] - W_CHOICES_UP_TO) <= NEAR),
         in_part=bool(abs(middle["w-choices"] - W_CHOICES_UP_TO) <= NEAR),
-        why="The most is elsewhere than on the bump.",
+        why="The maximum is not on the bump.",
     )
 
 
 def _little_with_few_workers(small: pd.DataFrame) -> Verdict:
     most = {n: small.loc[small["workers"] == n, list(SCHEMES)].max().max() for n in FEW_WORKERS}
     return judge(
-        f"With few workers both need about as much as PKG (within {SIMILAR:.0f} %)",
+        f"With few workers both need about as many replicas as PKG (within {SIMILAR:.0f} %)",
         "Sec. 4.2",
         ", ".join(f"at most {found:+.2f} % at n = {n}" for n, found in most.items()),
         all(found <= SIMILAR for found in most.values()),
-        why="Already few workers cost more.",
+        why="Even with few workers the difference is larger.",
     )
 
 
@@ -144,12 +144,12 @@ def _considerably_less(large: pd.DataFrame) -> Verdict:
     drawn = large.dropna(subset="part")
     less = int((drawn["part"] <= CONSIDERABLY_LESS).sum())
     return judge(
-        "In most cases D-Choices needs considerably less than W-Choices (at most half of its extra)",
+        "In most settings D-Choices needs considerably fewer replicas than W-Choices (at most half of the extra)",
         "Fig. 5",
-        f"in {less} of the {len(drawn)} settings where W-Choices has an extra of {LEAST_DRAWN:g} % or more",
+        f"in {less} of the {len(drawn)} settings where W-Choices needs at least {LEAST_DRAWN:g} % more than PKG",
         2 * less > len(drawn),
         in_part=less > 0,
-        why="In most of the settings D-Choices needs more than half.",
+        why="In most settings D-Choices needs more than half of them.",
     )
 
 
@@ -158,13 +158,13 @@ def _far_less_in_the_middle(middle: pd.DataFrame) -> Verdict:
     at_one = middle[(middle["skew"] == 1.0) & (middle["workers"] == 100)].iloc[0]
     low, high = MIDDLE_SKEW
     return judge(
-        f"At middle skew (z = {low} to {high}) D-Choices is far below W-Choices: at most a quarter of its extra",
+        f"At middle skew (z = {low} to {high}) D-Choices needs at most a quarter of the extra replicas of W-Choices",
         "Sec. 4.2",
-        ", ".join(f"at most {100 * part:.0f} % of it at n = {n}" for n, part in parts.items())
+        ", ".join(f"at most {100 * part:.0f} % of them at n = {n}" for n, part in parts.items())
         + f"; n = 100, z = 1.0: {at_one['d-choices']:+.1f} % against {at_one['w-choices']:+.1f} %",
         all(part <= FAR_LESS for part in parts.values()),
         in_part=any(part <= FAR_LESS for part in parts.values()),
-        why="Somewhere at middle skew D-Choices needs more than a quarter.",
+        why="At some middle skew D-Choices needs more than a quarter of them.",
     )
 
 
@@ -172,17 +172,17 @@ def _the_same_in_the_end(large: pd.DataFrame) -> Verdict:
     end = large[large["skew"] == VERY_HIGH_SKEW]
     growing = all(line["part"].dropna().is_monotonic_increasing for _, line in large.groupby("workers"))
     return judge(
-        f"At very high skew both come to the same: at z = {VERY_HIGH_SKEW} D-Choices has {100 * THE_SAME:.0f} % or "
-        "more of W-Choices' extra",
+        f"At very high skew both need about the same: at z = {VERY_HIGH_SKEW} D-Choices needs at least "
+        f"{100 * THE_SAME:.0f} % of W-Choices' extra replicas",
         "Sec. 4.2",
         "; ".join(
-            f"n = {row['workers']:.0f}: {row['d-choices']:+.1f} % and {row['w-choices']:+.1f} %, "
-            f"which is {100 * row['part']:.0f} %"
+            f"n = {row['workers']:.0f}: {row['d-choices']:+.1f} % and {row['w-choices']:+.1f} %, a ratio of "
+            f"{100 * row['part']:.0f} %"
             for _, row in end.iterrows()
         ),
         growing and bool((end["part"] >= THE_SAME).all()),
         in_part=growing,
-        why="They come closer but stay apart." if growing else "They do not come closer all the way.",
+        why="They approach each other but still differ." if growing else "They do not approach each other throughout.",
     )
 
 
@@ -200,10 +200,10 @@ def _bump_of_the_head(w_choices: pd.DataFrame) -> Verdict:
             f"(largest head: {top})"
         )
     return judge(
-        "The bump of W-Choices lies where the head is largest",
+        "The bump of W-Choices is where the head is largest",
         "Sec. 4.2",
         "; ".join(said),
         all(same),
         in_part=any(same),
-        why="Bump and largest head lie at different skews.",
+        why="The bump and the largest head are at different skews.",
     )

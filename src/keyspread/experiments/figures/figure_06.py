@@ -1,4 +1,4 @@
-"""Figure 6: what D-Choices and W-Choices save in memory, against shuffle grouping, by the exact Zipf law."""
+"""Figure 6: replicas of D-Choices and W-Choices relative to shuffle grouping, by the exact Zipf law."""
 
 from typing import TYPE_CHECKING
 
@@ -17,19 +17,19 @@ AT_LEAST = 80.0
 
 
 class Figure06(Figure):
-    """Replicas less than SG's, against skew."""
+    """Replicas saved relative to SG, against skew."""
 
     name = "6"
     label = "Figure 6"
     title = "Replicas of D-Choices and W-Choices relative to shuffle grouping"
     paper = (
-        "Both need a fraction of the replicas of shuffle grouping: even at worst they save 80 %. "
+        "Both need a fraction of the replicas of shuffle grouping: even in the worst case they save 80 %. "
         "The saving is larger with more workers."
     )
-    made = (
-        "The memory model and the law of figure 5, beside those of shuffle grouping, Σ min(f_k, n). Expected counts, "
-        "not whole ones; the same at every scale. The saving shrinks at high skew because most keys are then too rare "
-        "to reach all workers."
+    method = (
+        "The memory model and the Zipf law of figure 5, compared with the replicas of shuffle grouping, Σ min(f_k, n), "
+        "for expected counts (not rounded). The numbers are the same at every scale. The saving is smaller at high "
+        "skew because most keys are then too rare to reach all workers."
     )
 
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
@@ -37,24 +37,23 @@ class Figure06(Figure):
         return replicas(WORKERS, "shuffle")
 
     def plot(self, table: pd.DataFrame) -> "Picture":
-        """Draw one picture for each number of workers."""
+        """Draw one panel per number of workers."""
         from keyspread.report import style
 
-        made, axes = style.picture(1, len(WORKERS), width=2.75, height=2.8, sharey=True)
-        for place, workers in zip(axes[0], WORKERS, strict=True):
+        picture, axes = style.picture(1, len(WORKERS), width=2.75, height=2.8, sharey=True)
+        for panel, workers in zip(axes[0], WORKERS, strict=True):
             for scheme in SCHEMES:
                 line = table[(table["workers"] == workers) & (table["scheme"] == scheme)]
-                style.line(place, line["skew"], line["difference_percent"], scheme)
-            place.axhline(-AT_LEAST, color="#555555", linewidth=0.9, linestyle=(0, (2, 2)))
-            place.set(xlim=(0, 2.1), xticks=(0.5, 1.0, 1.5, 2.0), xlabel="skew z", title=f"n = {workers}")
-            place.set_ylim(-100, -75)
+                style.line(panel, line["skew"], line["difference_percent"], scheme)
+            style.reference_line(panel, -AT_LEAST, f"{AT_LEAST:.0f} % fewer")
+            panel.set(xlim=(0, 2.1), xticks=(0.5, 1.0, 1.5, 2.0), xlabel="skew z", title=f"n = {workers}")
+            panel.set_ylim(-100, -75)
         axes[0, 0].set_ylabel("replicas relative to SG (%)")
-        axes[0, 0].text(0.05, -AT_LEAST + 0.4, f"{AT_LEAST:.0f} % less", color="#555555", fontsize=8)
-        style.legend_below(made, axes[0, 0])
-        return made
+        style.legend_below(picture, axes[0, 0])
+        return picture
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        """Judge the least saving, and that of many workers against few."""
+        """Judge the smallest saving, and the saving with more workers."""
         worst = table.sort_values("difference_percent", kind="stable").iloc[-1]
         saving = -float(worst["difference_percent"])
         short = table[-table["difference_percent"] < AT_LEAST]
@@ -63,22 +62,22 @@ class Figure06(Figure):
         gains = by_workers[few] - by_workers[many]
         return [
             judge(
-                f"At worst still {AT_LEAST:.0f} % fewer replicas than shuffle grouping",
+                f"At least {AT_LEAST:.0f} % fewer replicas than shuffle grouping",
                 "Fig. 6",
-                f"at worst {saving:.1f} % fewer ({SCHEMES[worst['scheme']]}, n = {worst['workers']}, "
+                f"at least {saving:.1f} % fewer ({SCHEMES[worst['scheme']]}, n = {worst['workers']}, "
                 f"z = {worst['skew']:.1f})",
                 saving >= AT_LEAST,
                 in_part=round(saving) >= AT_LEAST,
-                why=f"{len(short)} of {len(table)} settings fall short of {AT_LEAST:.0f} %, "
-                f"by {AT_LEAST - saving:.2g} points at most: {_settings(short)}.",
+                why=f"{len(short)} of {len(table)} settings fall short of {AT_LEAST:.0f} %, by at most "
+                f"{AT_LEAST - saving:.2g} points: {_settings(short)}.",
             ),
             judge(
                 "The saving is larger with more workers",
                 "Sec. 4.2",
-                f"n = {many} saves {gains.min():.1f} to {gains.max():.1f} points more than n = {few}, over all skews",
+                f"n = {many} saves {gains.min():.1f} to {gains.max():.1f} percentage points more than n = {few}",
                 bool((gains > 0).all()),
                 in_part=bool((gains > 0).any()),
-                why="At some skews more workers save less.",
+                why="At some skews the saving is smaller with more workers.",
             ),
         ]
 

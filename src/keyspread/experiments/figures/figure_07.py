@@ -1,4 +1,4 @@
-"""Figure 7: where the head may begin. Imbalance against skew for several thresholds, W-C and RR."""
+"""Figure 7: imbalance of W-C and RR against skew, for several thresholds of the head."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from keyspread.evaluation.run import Run
+from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.points import EVEN_ENOUGH, ends, number, over_seeds, with_run_columns
 from keyspread.experiments.scale import Scale
@@ -18,26 +19,26 @@ if TYPE_CHECKING:
 WORKERS = (5, 10, 50, 100)
 KEYS = 10_000
 SCHEMES = ("w-choices", "round-robin")
-THRESHOLDS = {"2/n": 2.0, "1/n": 1.0, "1/2n": 0.5, "1/4n": 0.25, "1/8n": 0.125}  # times 1/n
+THRESHOLDS = {"2/n": 2.0, "1/n": 1.0, "1/(2n)": 0.5, "1/(4n)": 0.25, "1/(8n)": 0.125}  # times 1/n
 
 
 class Figure07(Figure):
-    """Imbalance against skew by threshold."""
+    """Imbalance against skew, by threshold."""
 
     name = "7"
     label = "Figure 7"
     title = "Imbalance against skew for thresholds from 2/n to 1/(8n), W-C and RR"
     paper = (
-        "A lower threshold means less imbalance. W-C is ideal for any threshold of 1/n or less, at every skew and "
-        "scale; RR, blind to loads, is worse, and more so with more workers."
+        "A lower threshold reduces the imbalance. W-C is ideal with any threshold of at most 1/n, at every skew and "
+        "scale. RR, which ignores the loads, is worse, and even more so with more workers."
     )
-    made = (
-        "Zipf streams over 10⁴ keys. I at the end, median over seeds. 'Ideal' is read as I·n ≤ 1 %: the busiest "
-        "worker has at most 1 % more than its even share. The paper does not list its numbers of workers here."
+    method = (
+        "Zipf streams over 10⁴ keys; I at the end of the stream, median over seeds. We read 'ideal' as I·n ≤ 1 %: the "
+        "busiest worker has at most 1 % more than its even share. The paper does not list its numbers of workers here."
     )
 
     def runs(self, scale: Scale) -> list[Run]:
-        """Every threshold, number of workers and skew."""
+        """Return every scheme with every threshold, number of workers and skew."""
         return [run for run, _ in self._labelled(scale)]
 
     def _labelled(self, scale: Scale) -> list[tuple[Run, str]]:
@@ -57,27 +58,29 @@ class Figure07(Figure):
         return over_seeds(found, ["scheme", "workers", "theta", "skew"], ["I"])
 
     def plot(self, table: pd.DataFrame) -> "Picture":
-        """Draw a column a number of workers, W-C above RR."""
+        """Draw one column per number of workers, W-C above RR."""
         from keyspread.report import style
 
-        made, axes = style.picture(2, len(WORKERS), width=2.5, height=2.2, sharex=True, sharey=True)
+        picture, axes = style.picture(2, len(WORKERS), width=2.5, height=2.2, sharex=True, sharey=True)
         for row, scheme in enumerate(SCHEMES):
             for column, n in enumerate(WORKERS):
-                at = axes[row, column]
+                panel = axes[row, column]
                 for look, theta in enumerate(THRESHOLDS):
-                    own = table[(table.scheme == scheme) & (table.workers == n) & (table.theta == theta)]
-                    style.line(at, own["skew"], own.I, look, label=f"θ = {theta}", low=own.I_low, high=own.I_high)
-                style.log_imbalance(at)
-                at.set_title(f"{style.LABELS[scheme]}, n = {n}")
-        for at in axes[-1]:
-            at.set_xlabel("skew z")
-        for at in axes[:, 0]:
-            at.set_ylabel("imbalance I(m)")
-        style.legend_below(made, axes[0, 0], columns=5)
-        return made
+                    line = table[(table.scheme == scheme) & (table.workers == n) & (table.theta == theta)]
+                    style.line(
+                        panel, line["skew"], line.I, look, label=f"θ = {theta}", low=line.I_low, high=line.I_high
+                    )
+                style.log_imbalance(panel)
+                panel.set_title(f"{ABBREVIATIONS[scheme]}, n = {n}")
+        for panel in axes[-1]:
+            panel.set_xlabel("skew z")
+        for panel in axes[:, 0]:
+            panel.set_ylabel("imbalance I(m)")
+        style.legend_below(picture, axes[0, 0], columns=5)
+        return picture
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        """Judge Q1."""
+        """Judge the answers to the paper's question Q1."""
         relative = table.assign(rel=table.I * table.workers)
         wc, rr = relative[relative.scheme == "w-choices"], relative[relative.scheme == "round-robin"]
         low = wc[wc.theta != "2/n"]
@@ -89,51 +92,51 @@ class Figure07(Figure):
         same = rr.merge(wc, on=["workers", "theta", "skew"], suffixes=("_rr", "_wc"))
         same = same[(same.theta != "2/n") & (same[["rel_rr", "rel_wc"]].max(axis=1) > EVEN_ENOUGH / 10)]
         worse = float((same.I_rr > same.I_wc).mean()) if len(same) else 0.0
-        most = {n: float(rr[(rr.workers == n) & (rr.theta == "1/8n")].rel.max()) for n in WORKERS}
+        most = {n: float(rr[(rr.workers == n) & (rr.theta == "1/(8n)")].rel.max()) for n in WORKERS}
         return [
             judge(
-                "W-C is ideal for any threshold of 1/n or less",
+                "W-C is ideal with any threshold of at most 1/n",
                 "Fig. 7, Q1",
                 f"I·n at most {100 * worst.rel:.2g} % (n = {worst.workers}, z = {worst['skew']}, θ = {worst.theta})",
                 uneven.empty,
                 in_part=len(uneven) <= 0.1 * len(low),
-                why=f"{len(uneven)} of {len(low)} points are over 1 %.",
+                why=f"I·n is above 1 % at {len(uneven)} of {len(low)} points.",
             ),
             judge(
-                "The threshold 1/n is enough for W-C in any setting",
+                "A threshold of 1/n is enough for W-C in any setting",
                 "Sec. 5, Q1",
                 f"I·n at most {100 * at_1.rel.max():.2g} % at θ = 1/n",
                 bool(at_1.rel.max() <= EVEN_ENOUGH),
                 in_part=bool((at_1.rel <= EVEN_ENOUGH).mean() >= 0.9),
-                why="At the beginning of a stream, and with a key just below the threshold, two choices have to do.",
+                why="At the start of a stream, and for a key just below the threshold, two choices have to be enough.",
             ),
             judge(
                 "RR is worse than W-C",
                 "Fig. 7, Q1",
-                f"at {100 * worse:.0f} % of the {len(same)} points where either has I·n over 0.1 %",
+                f"at {100 * worse:.0f} % of the {len(same)} points where I·n of either is above 0.1 %",
                 worse >= 0.9,
                 in_part=worse >= 0.6,
-                why="Where neither has an imbalance to speak of, which is lower is chance.",
+                why="Where both have almost no imbalance, it is chance which one is lower.",
             ),
             judge(
-                "RR is worse still with more workers",
+                "RR gets worse with more workers",
                 "Fig. 7, Q1",
                 "largest I·n at θ = 1/(8n): " + ", ".join(f"{number(value)} (n = {n})" for n, value in most.items()),
                 most[WORKERS[-1]] == max(most.values()) and most[WORKERS[-1]] > 3 * most[WORKERS[0]],
                 in_part=most[WORKERS[-1]] > most[WORKERS[0]],
-                why="It does not grow with every step.",
+                why="Its imbalance does not grow with the number of workers.",
             ),
             judge(
-                "A lower threshold means less imbalance",
+                "A lower threshold reduces the imbalance",
                 "Fig. 7, Q1",
                 "; ".join(
-                    f"{scheme}: mean I·n " + " → ".join(number(value) for value in means)
+                    f"{ABBREVIATIONS[scheme]}: mean I·n " + " → ".join(number(value) for value in means)
                     for scheme, means in by_theta.items()
                 )
                 + " from θ = 2/n to 1/(8n)",
                 all(falls.values()),
                 in_part=any(falls.values()) or all(means[0] > means[-1] for means in by_theta.values()),
-                why="Once W-C is ideal nothing is left to gain, and what remains is noise.",
+                why="Once W-C is ideal there is nothing left to gain, and only noise remains.",
             ),
         ]
 

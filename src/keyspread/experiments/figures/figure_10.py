@@ -1,10 +1,11 @@
-"""Figure 10: imbalance against skew, for every number of workers and of keys."""
+"""Figure 10: imbalance against skew, for every number of workers and keys."""
 
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from keyspread.evaluation.run import Run, grid
+from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.points import EVEN_ENOUGH, ends, number, over_seeds
 from keyspread.experiments.scale import Scale
@@ -15,30 +16,31 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 WORKERS = (5, 10, 50, 100)
-KEYS = (10**4, 10**5, 10**6)
+_POWERS = {10**4: "10⁴", 10**5: "10⁵", 10**6: "10⁶"}
+KEYS = tuple(_POWERS)
 SCHEMES = ("partial-key", "d-choices", "w-choices", "round-robin")
-HIGH_SKEW, MANY_WORKERS = 1.4, 50  # from which on the paper's text calls skew and scale large
+HIGH_SKEW, MANY_WORKERS = 1.4, 50  # our reading of 'high skew and scale'
 MUCH_LOWER = 0.1
 SAME_REPLICAS = 0.05
 
 
 class Figure10(Figure):
-    """The whole grid."""
+    """Imbalance on all Zipf streams."""
 
     name = "10"
     label = "Figure 10"
-    title = "Imbalance against skew, by number of workers and of keys"
+    title = "Imbalance against skew, by number of workers and keys"
     paper = (
-        "W-C keeps the imbalance low whatever the setting and is the best. D-C and RR perform alike and stay much "
+        "W-C keeps the imbalance low in every setting and performs best. D-C and RR perform similarly and stay far "
         "below PKG at high skew and scale. The number of keys makes no difference."
     )
-    made = (
-        "Zipf streams. The average imbalance, as in the text: the mean of I(t) at 50 equal slots of the stream; median "
-        "over seeds, all seeds in the band."
+    method = (
+        "Zipf streams. The average imbalance, as in the paper: the mean of I(t) at the ends of 50 equal windows of the "
+        "stream. Median over seeds, with the range over seeds as a band."
     )
 
     def runs(self, scale: Scale) -> list[Run]:
-        """Every scheme on every stream."""
+        """Return every scheme on every stream."""
         return [
             run
             for seed in scale.seeds
@@ -48,7 +50,7 @@ class Figure10(Figure):
         ]
 
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
-        """Take the mean of I(t), I at the end, the windows' own imbalance, and the replicas."""
+        """Take the mean of I(t), I at the end, the imbalance within windows, and the replicas."""
         found = ends(results).rename(
             columns={"mean_imbalance": "mean_I", "final_imbalance": "I", "windowed_imbalance": "windowed_I"}
         )
@@ -57,27 +59,27 @@ class Figure10(Figure):
         return table.rename(columns={"law_keys": "keys"})
 
     def plot(self, table: pd.DataFrame) -> "Picture":
-        """Draw a row a number of keys, a column a number of workers."""
+        """Draw one row per number of keys, one column per number of workers."""
         from keyspread.report import style
 
-        made, axes = style.picture(len(KEYS), len(WORKERS), width=2.5, height=2.0, sharex=True, sharey=True)
+        picture, axes = style.picture(len(KEYS), len(WORKERS), width=2.5, height=2.0, sharex=True, sharey=True)
         for row, keys in enumerate(KEYS):
             for column, n in enumerate(WORKERS):
-                at = axes[row, column]
+                panel = axes[row, column]
                 for scheme in SCHEMES:
-                    own = table[(table.scheme == scheme) & (table.workers == n) & (table["keys"] == keys)]
-                    style.line(at, own["skew"], own.mean_I, scheme, low=own.mean_I_low, high=own.mean_I_high)
-                style.log_imbalance(at)
-                at.set_title(f"n = {n}, |K| = {keys:.0e}".replace("e+0", "e"))
-        for at in axes[-1]:
-            at.set_xlabel("skew z")
-        for at in axes[:, 0]:
-            at.set_ylabel("mean imbalance")
-        style.legend_below(made, axes[0, 0], columns=4)
-        return made
+                    line = table[(table.scheme == scheme) & (table.workers == n) & (table["keys"] == keys)]
+                    style.line(panel, line["skew"], line.mean_I, scheme, low=line.mean_I_low, high=line.mean_I_high)
+                style.log_imbalance(panel)
+                panel.set_title(f"n = {n}, |K| = {_POWERS[keys]}")
+        for panel in axes[-1]:
+            panel.set_xlabel("skew z")
+        for panel in axes[:, 0]:
+            panel.set_ylabel("mean imbalance")
+        style.legend_below(picture, axes[0, 0], columns=4)
+        return picture
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        """Judge Q3 on the synthetic streams."""
+        """Judge the answers to the paper's question Q3 on Zipf streams."""
         by_scheme = table.pivot(index=["workers", "keys", "skew"], columns="scheme", values="mean_I")
         relative = by_scheme.mul(by_scheme.index.get_level_values("workers"), axis=0)
         wc = relative["w-choices"]
@@ -91,20 +93,20 @@ class Figure10(Figure):
         alike_share = float(alike.between(0.1, 10).mean())
         return [
             judge(
-                "W-C keeps the imbalance low whatever the setting",
+                "W-C keeps the imbalance low in every setting",
                 "Fig. 10, Q3",
                 f"mean I·n at most {100 * wc.max():.2g} %",
                 bool(wc.max() <= EVEN_ENOUGH),
                 in_part=bool((wc <= EVEN_ENOUGH).mean() >= 0.9),
-                why="The first slots of a stream count in the mean, and in them the heavy hitters are not known yet.",
+                why="The mean includes the first windows of a stream, in which the heavy hitters are not known yet.",
             ),
             judge(
-                "W-C is the best",
+                "W-C performs best",
                 "Fig. 10, Q3",
-                f"lowest, or as low as noise, at {100 * lowest.mean():.0f} % of {len(lowest)} settings",
+                f"lowest imbalance, up to noise, in {100 * lowest.mean():.0f} % of {len(lowest)} settings",
                 bool(lowest.mean() >= 0.95),
                 in_part=bool(lowest.mean() >= 0.8),
-                why="Elsewhere all schemes are near zero and which is lower is chance.",
+                why="In the other settings all schemes are close to zero, and it is chance which one is lower.",
             ),
             judge(
                 f"D-C and RR stay far below PKG at high skew and scale (z ≥ {HIGH_SKEW}, n ≥ {MANY_WORKERS})",
@@ -112,16 +114,17 @@ class Figure10(Figure):
                 f"at most {number(below['d-choices'])} × PKG (D-C) and {number(below['round-robin'])} × (RR)",
                 max(below.values()) <= MUCH_LOWER,
                 in_part=max(below.values()) <= 0.5,
-                why="In single settings the hashes of a hot key collide, or the stream is too short to learn its head.",
+                why="In some settings the choices of a hot key collide, or the stream is too short to learn its head.",
             ),
             judge(
-                "D-C and RR perform alike there",
+                "D-C and RR perform similarly there",
                 "Fig. 10, Q3",
                 f"D-C / RR from {number(alike.min())} to {number(alike.max())}, median {number(alike.median())}; "
-                f"within a factor of 10 at {100 * alike_share:.0f} %",
+                f"within a factor of 10 in {100 * alike_share:.0f} % of the settings",
                 alike_share >= 0.9,
                 in_part=alike_share >= 0.5,
-                why="D-C stops at its tolerance ε, RR has none: which is lower depends on the setting, both are small.",
+                why="D-C aims at its tolerance ε and RR has none. Which one is lower depends on the setting; "
+                "both are small.",
             ),
             _number_of_keys(table),
             _replicas_of_rr(table),
@@ -129,21 +132,20 @@ class Figure10(Figure):
 
 
 def _number_of_keys(table: pd.DataFrame) -> Verdict:
-    """Compare the settings that differ in the number of keys alone."""
+    """Compare settings that differ in the number of keys only."""
     by_keys = table.pivot(index=["scheme", "workers", "skew"], columns="keys", values="mean_I")
     spread = by_keys.max(axis=1) - by_keys.min(axis=1)
     few = float((spread <= 0.005).mean())
     scheme, n, skew = spread.idxmax()
-    own = by_keys.loc[(scheme, n, skew)]
-    largest = " / ".join(number(value) for value in own)
+    largest = " / ".join(number(value) for value in by_keys.loc[(scheme, n, skew)])
     return judge(
         "The number of keys makes no difference",
         "Fig. 10, Q3",
-        f"mean I differs by under 0.005 at {100 * few:.0f} % of the settings; most for {scheme}, n = {n}, z = {skew}: "
-        f"{largest} for |K| = 10⁴ / 10⁵ / 10⁶",
+        f"mean I differs by less than 0.005 in {100 * few:.0f} % of the settings; most for {ABBREVIATIONS[scheme]}, n "
+        f"= {n}, z = {skew}: {largest} for |K| = 10⁴ / 10⁵ / 10⁶",
         few >= 0.99,
         in_part=few >= 0.8,
-        why="Around z = 1 the share p_1 itself falls with the number of keys, and with it the imbalance of PKG.",
+        why="Around z = 1 the share p_1 decreases with the number of keys, and with it the imbalance of PKG.",
     )
 
 
@@ -152,12 +154,13 @@ def _replicas_of_rr(table: pd.DataFrame) -> Verdict:
     ratio = by_scheme["round-robin"] / by_scheme["w-choices"]
     same = float((abs(ratio - 1) <= SAME_REPLICAS).mean())
     return judge(
-        "RR costs the same replicas as W-C",
+        "RR needs as many replicas as W-C",
         "Sec. 4.2",
-        f"{number(ratio.min())} to {number(ratio.max())} times as many; "
-        f"within 5 % at {100 * same:.0f} % of the settings",
+        f"{number(ratio.min())} to {number(ratio.max())} times as many; within 5 % in {100 * same:.0f} % of the "
+        "settings",
         same == 1,
         in_part=same >= 0.5,
-        why="A hot key costs the same, n replicas. The tail costs RR less at high skew: its loads stay uneven, so a "
-        "key keeps to the emptier of its two workers, while W-C levels the loads and a key uses both.",
+        why="A hot key needs n replicas with both. At high skew RR needs fewer replicas for the tail: its loads stay "
+        "uneven, so a tail key stays on the less loaded of its two workers, while W-C balances the loads and a tail "
+        "key uses both.",
     )

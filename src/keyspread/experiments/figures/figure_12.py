@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from keyspread.evaluation.run import Run
+from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.figure_11 import SCHEMES, labelled_runs
 from keyspread.experiments.figures.points import number, over_seeds, with_run_columns
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 WORKERS = (20, 50, 100)
-SETTLED = 10  # of 50 slots: after the first fifth of the stream
-STABLE = 3.0  # largest over smallest I(t) from then on
+SETTLED = 10  # of 50 windows: the first fifth of the stream is left out
+STABLE = 3.0  # our reading of 'stable': the ratio of the largest to the smallest I(t) after that
 TOLERANCE = 1e-4
 
 
@@ -27,17 +28,17 @@ class Figure12(Figure):
     label = "Figure 12"
     title = "Imbalance over time on the real streams"
     paper = (
-        "The imbalance stays about the same throughout. Large deployments are hard for PKG and easy for D-C and W-C; "
-        "the drift of CT makes it harder for all."
+        "The imbalance is stable over time. Large deployments are hard for PKG and easy for D-C and W-C; the drift of "
+        "CT makes it harder for all of them."
     )
-    made = (
-        "The runs of figure 11, at the ends of 50 slots of equal message count: I(t) counts from the beginning, as in "
-        "the paper; the last row shows the imbalance within each slot alone, where drift is seen at once. Medians over "
-        "seeds."
+    method = (
+        "The runs of figure 11, at the ends of 50 windows with equal numbers of messages. I(t) counts from the start "
+        "of the stream, as in the paper. The last row shows the imbalance within each window alone, where drift "
+        "shows at once. Lines are medians over seeds."
     )
 
     def runs(self, scale: Scale) -> list[Run]:
-        """Give those of figure 11 that are drawn here."""
+        """Return the runs of figure 11 that this figure shows."""
         return [run for run, _ in self._labelled(scale)]
 
     @staticmethod
@@ -45,69 +46,72 @@ class Figure12(Figure):
         return [(run, symbol) for run, symbol in labelled_runs(scale) if run.workers in WORKERS]
 
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
-        """Take every slot."""
+        """Take every window."""
         runs, symbols = zip(*self._labelled(scale), strict=True)
         found = with_run_columns(results.drop(columns="stream"), runs, stream=symbols)
         found = found.assign(time=found.slot_end / found.messages)
-        found = found.rename(columns={"imbalance": "I", "window_imbalance": "slot_I"})
-        return over_seeds(found, ["stream", "scheme", "workers", "slot"], ["time", "I", "slot_I"]).drop(
+        found = found.rename(columns={"imbalance": "I", "window_imbalance": "window_I"})
+        return over_seeds(found, ["stream", "scheme", "workers", "slot"], ["time", "I", "window_I"]).drop(
             columns=["time_low", "time_high"]
         )
 
     def plot(self, table: pd.DataFrame) -> "Picture":
-        """Draw a column a stream, a row a number of workers, and the slots' own imbalance below."""
+        """Draw one column per stream, one row per number of workers, and the imbalance within windows below."""
         from keyspread.report import style
 
         streams = list(table.stream.unique())
         streams = [symbol for symbol in ("WP", "TW", "CT") if symbol in streams] or streams
-        rows = [*((n, "I") for n in WORKERS), (WORKERS[-1], "slot_I")]
-        made, axes = style.picture(len(rows), len(streams), width=2.9, height=1.9, sharex=True, sharey=True)
+        rows = [*((n, "I") for n in WORKERS), (WORKERS[-1], "window_I")]
+        picture, axes = style.picture(len(rows), len(streams), width=2.9, height=1.9, sharex=True, sharey=True)
         for row, (n, value) in enumerate(rows):
             for column, stream in enumerate(streams):
-                at = axes[row, column]
+                panel = axes[row, column]
                 for scheme in SCHEMES:
-                    own = table[(table.stream == stream) & (table.workers == n) & (table.scheme == scheme)]
-                    style.line(at, own.time, own[value], scheme)
-                style.log_imbalance(at)
-                at.set_title(f"{stream}, n = {n}" + (", within each slot" if value == "slot_I" else ""))
-        for at in axes[-1]:
-            at.set_xlabel("part of the stream")
-        for at in axes[:, 0]:
-            at.set_ylabel("imbalance")
-        style.legend_below(made, axes[0, 0], columns=3)
-        return made
+                    line = table[(table.stream == stream) & (table.workers == n) & (table.scheme == scheme)]
+                    style.line(panel, line.time, line[value], scheme)
+                style.log_imbalance(panel)
+                panel.set_title(f"{stream}, n = {n}" + (", within windows" if value == "window_I" else ""))
+        for panel in axes[-1]:
+            panel.set_xlabel("fraction of the stream")
+        for panel in axes[:, 0]:
+            panel.set_ylabel("imbalance")
+        style.legend_below(picture, axes[0, 0], columns=3)
+        return picture
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        """Judge the text of Q3."""
+        """Judge the answers to the paper's question Q3 over time."""
         settled = table[(table.slot > SETTLED) & (table.workers >= 50)]
         groups = settled.groupby(["stream", "scheme", "workers"])
-        # What lies below the tolerance ε is balanced, however it moves.
+        # Below the tolerance ε the stream is balanced, however much I(t) varies.
         change = groups.I.max().clip(lower=TOLERANCE) / groups.I.min().clip(lower=TOLERANCE)
         steady = float((change <= STABLE).mean())
+        stream, scheme, n = change.idxmax()
         verdicts = [
             judge(
                 "The imbalance is stable over time",
                 "Fig. 12, Q3",
-                f"after the first fifth I(t) varies by a factor of {STABLE:.0f} or less in {100 * steady:.0f} % of the "
-                f"lines (n = 50 and 100); most by {number(change.max())} ({', '.join(map(str, change.idxmax()))})",
+                f"after the first fifth of the stream I(t) varies by at most a factor of {STABLE:.0f} in "
+                f"{100 * steady:.0f} % of the lines (n = 50 and 100); largest factor {number(change.max())} "
+                f"({stream}, {ABBREVIATIONS[scheme]}, n = {n})",
                 steady == 1,
                 in_part=steady >= 0.5,
-                why="Where the stream drifts, I(t) jumps when the hot keys change and is then made up for, by W-C in "
-                "full; PKG gets better with time, because the surplus of each phase falls on other workers.",
+                why="On a stream that drifts, I(t) jumps when the hot keys change. W-C then makes up for it "
+                "completely. PKG improves over time, because each phase overloads other workers.",
             )
         ]
         if {"WP", "TW", "CT"} <= set(table.stream.unique()):
-            slots = settled.groupby(["stream", "scheme"]).slot_I.mean().unstack()
-            ours = slots[["d-choices", "w-choices"]]
+            means = settled.groupby(["stream", "scheme"]).window_I.mean().unstack()
+            ours = means[["d-choices", "w-choices"]]
             times = (ours.loc["CT"] / ours.drop(index="CT").max()).min()
             verdicts.append(
                 judge(
                     "Drift is visible on CT",
                     "Fig. 12, Q3",
-                    f"imbalance within a slot on CT at least {number(float(times))} × that on WP and TW (D-C and W-C)",
+                    f"the imbalance within windows is at least {number(float(times))} × as large on CT as on WP "
+                    "and TW (D-C and W-C)",
                     bool(times >= STABLE),
                     in_part=bool(times >= 1),
-                    why="The stream is too short to learn its hot keys between two changes, or anywhere else.",
+                    why="The streams are too short to learn their hot keys.",
                 )
             )
         return verdicts

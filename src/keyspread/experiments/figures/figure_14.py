@@ -7,7 +7,7 @@ import pandas as pd
 
 from keyspread.deployment.measurements import MICRO_BATCHES, QUEUES
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.measurement import MORE_WORKERS, at_scale, measurement
+from keyspread.experiments.measurement import MORE_WORKERS, measurement, predict_larger
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
 
@@ -17,68 +17,70 @@ if TYPE_CHECKING:
 OURS = ("d-choices", "w-choices")
 STATISTICS = {"highest_average": "max avg", "p50": "p50", "p95": "p95", "p99": "p99"}
 MODEL = "model"
-HALF = (0.35, 0.65)  # 'about 50 %'
-SMALL = 2.0  # times as much is a small difference
-CLOSE = 2.0
+HALF = (0.35, 0.65)  # our reading of 'about half'
+SMALL = 2.0  # our reading of 'a small difference': at most this factor
+CLOSE = 2.0  # our reading of 'very close': at most this factor
 UNDER_PKG, UNDER_KG, SG_UNDER_PKG = 0.60, 0.75, 3.0
 
 
 class Figure14(Figure):
-    """Seconds from being sent to being finished."""
+    """Seconds between sending a message and the end of its processing."""
 
     name = "14"
     label = "Figure 14"
     title = "Latency on a running engine"
     deployed = True
     paper = (
-        "The maximum of the workers' averages, and the 50th, 95th and 99th percentile. With modest skew the difference "
-        "is small; at high skew KG suffers most and PKG has about half of its latency. SG has up to 3 times less than "
-        "PKG, D-C and W-C nearly the same as SG: at best 60 % under PKG's 99th percentile and over 75 % under KG's."
+        "The maximum over the workers of the average latency, and the 50th, 95th and 99th percentile. With modest skew "
+        "the differences are small. At high skew KG is worst, and PKG has about half of its latency. The latency of SG "
+        "is up to 3 times smaller than that of PKG. D-C and W-C are very close to SG: in the best case their 99th "
+        "percentile is 60 % below that of PKG and over 75 % below that of KG."
     )
-    made = (
-        "On Spark. A queue before every worker: Spark routes and moves the messages, running workers take each at the "
-        "time it is sent, first come first served. Micro-batches: a streaming query, all of it live, in which planned "
-        "becomes look-ahead. Crosses: the model, the same queues computed from the simulated routing. The arrival rate "
-        "is a fifth of what even workers could take, and more than the busiest worker of KG and PKG can: their queues "
-        "grow as long as messages arrive, so their latency is bounded by the length of the run, as in the paper. The "
-        "table also has the model for more workers."
+    method = (
+        "On Spark, in two ways. Queues: every worker has a queue. Spark routes and moves the messages, and running "
+        "workers process each message from its send time on, first come, first served. Micro-batches: a live streaming "
+        "query, in which look-ahead replaces planned. Crosses: the model, the same queues computed from the simulated "
+        "routing. The arrival rate is a fifth of what evenly loaded workers can process, but more than the busiest "
+        "worker of KG and PKG can process. Their queues grow as long as messages arrive, so their latency depends on "
+        "the length of the run. The table also has the model for more workers."
     )
 
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
-        """Take every run, and the model beside it and beyond it."""
+        """Take every run, the model of it, and the model for more workers."""
         found = measurement(scale)
         n = found.setup.workers
-        predicted = [one for one in found.predicted if one.waiting is not None]
+        predicted = list(found.predicted)
         for more in MORE_WORKERS:
-            predicted += at_scale(found.setup, more)
+            predicted += predict_larger(found.setup, more)
         rows = [
             {"kind": run.kind, "workers": n, "skew": run.skew, "scheme": run.scheme, **asdict(run.waiting)}
             | {"busiest": run.busiest, "batches": run.batches, "messages": run.messages}
             for run in found.latency
         ]
         rows += [
-            {"kind": MODEL, "workers": one.workers, "skew": one.skew, "scheme": one.scheme, **asdict(one.waiting)}
-            for one in predicted
-            if one.waiting is not None
+            {"kind": MODEL, "workers": model.workers, "skew": model.skew, "scheme": model.scheme}
+            | asdict(model.waiting)
+            for model in predicted
+            if model.waiting is not None
         ]
         return pd.DataFrame(rows)
 
     def plot(self, table: pd.DataFrame) -> "Picture":
-        """Draw a panel a skew with queues, and one with micro-batches."""
+        """Draw one panel per skew with queues, and one with micro-batches."""
         from keyspread.report import style
 
         panels = table[table.kind.isin([QUEUES, MICRO_BATCHES])][["kind", "skew"]].drop_duplicates()
         panels = panels.sort_values(["kind", "skew"], ascending=[False, True])
-        made, axes = style.picture(1, len(panels), width=2.6, height=2.9, sharey=True)
-        own_size = table[table.workers == table.workers.min()]
-        for at, (kind, skew) in zip(axes[0], panels.itertuples(index=False), strict=True):
-            here = own_size[own_size["skew"] == skew]
+        picture, axes = style.picture(1, len(panels), width=2.6, height=2.9, sharey=True)
+        measured_size = table[table.workers == table.workers.min()]
+        for panel, (kind, skew) in zip(axes[0], panels.itertuples(index=False), strict=True):
+            here = measured_size[measured_size["skew"] == skew]
             for row in here[here.kind == kind].itertuples():
-                style.line(at, range(len(STATISTICS)), [getattr(row, name) for name in STATISTICS], row.scheme)
+                style.line(panel, range(len(STATISTICS)), [getattr(row, name) for name in STATISTICS], row.scheme)
             for row in here[here.kind == MODEL].itertuples() if kind == QUEUES else ():
                 heights = [getattr(row, name) for name in STATISTICS]
                 style.line(
-                    at,
+                    panel,
                     range(len(STATISTICS)),
                     heights,
                     row.scheme,
@@ -87,22 +89,22 @@ class Figure14(Figure):
                     marker="+",
                     markersize=7,
                 )
-            at.set_xticks(range(len(STATISTICS)), list(STATISTICS.values()))
-            at.set(yscale="log", title=f"{kind}, z = {skew}")
-        axes[0, 0].set_ylabel("seconds")
-        style.line(axes[0, 0], [], [], "look-ahead")  # one legend for all: it is in the last panel only
-        style.legend_below(made, axes[0, 0], columns=7)
-        return made
+            panel.set_xticks(range(len(STATISTICS)), list(STATISTICS.values()))
+            panel.set(yscale="log", title=f"{kind}, z = {skew}")
+        axes[0, 0].set_ylabel("latency (seconds)")
+        style.line(axes[0, 0], [], [], "look-ahead")  # for the legend: look-ahead is in the last panel only
+        style.legend_below(picture, axes[0, 0], columns=7)
+        return picture
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        """Judge Q4's latency, with queues and in micro-batches."""
+        """Judge the answers to the paper's question Q4 on latency, with queues and in micro-batches."""
         queues, batches = (table[table.kind == kind] for kind in (QUEUES, MICRO_BATCHES))
         p99 = queues.pivot(index="skew", columns="scheme", values="p99")
         average = queues.pivot(index="skew", columns="scheme", values="highest_average")
         in_batches = batches.pivot(index="skew", columns="scheme", values="p99")
         return [
             _modest_skew(p99),
-            _half(average, "Fig. 14, Q4", "highest average"),
+            _half(average),
             _up_to_three(p99),
             _close_to_shuffling(p99),
             _best_case(p99, "Fig. 14, Q4", "with queues"),
@@ -118,52 +120,53 @@ def _modest_skew(p99: pd.DataFrame) -> Verdict:
         "Fig. 14, Q4",
         f"99th percentile {p99.loc[z, 'key']:.2g} s with KG, {p99.loc[z, 'shuffle']:.2g} s with SG: {ratio:,.0f} ×",
         bool(ratio <= SMALL),
-        why="The hottest key has a third of all messages at z = 1.4 already: more than its worker can take at any rate "
-        "that is worth 80 workers. The paper's cluster was held up elsewhere before that (see figure 13).",
+        why="The hottest key has a third of all messages even at z = 1.4. At any rate that needs 80 workers, this is "
+        "more than one worker can process. The paper's cluster was limited by something else before (see figure 13).",
     )
 
 
-def _half(found: pd.DataFrame, where: str, what: str) -> Verdict:
-    z = found.index.max()
-    ratio = found.loc[z, "partial-key"] / found.loc[z, "key"]
+def _half(average: pd.DataFrame) -> Verdict:
+    z = average.index.max()
+    ratio = average.loc[z, "partial-key"] / average.loc[z, "key"]
     return judge(
-        f"PKG has about half of KG's latency at the highest skew ({100 * HALF[0]:.0f} % to {100 * HALF[1]:.0f} %)",
-        where,
-        f"{what}: {found.loc[z, 'partial-key']:.2g} s against {found.loc[z, 'key']:.2g} s, {100 * ratio:.0f} %",
+        f"At the highest skew PKG has about half the latency of KG ({100 * HALF[0]:.0f} % to {100 * HALF[1]:.0f} %)",
+        "Fig. 14, Q4",
+        f"highest average latency of a worker: {average.loc[z, 'partial-key']:.2g} s against "
+        f"{average.loc[z, 'key']:.2g} s, {100 * ratio:.0f} %",
         bool(HALF[0] <= ratio <= HALF[1]),
         in_part=bool(ratio < 1),
-        why="Its two workers have half of the load each, but the time in which messages arrive counts for both: the "
-        "longer the run, the nearer to half.",
+        why="Each of its two workers has half of the load. The time in which messages arrive counts for both "
+        "schemes, so the ratio approaches one half only in a long run.",
     )
 
 
 def _up_to_three(p99: pd.DataFrame) -> Verdict:
     ratio = p99["partial-key"] / p99["shuffle"]
     return judge(
-        f"SG's latency is up to {SG_UNDER_PKG:g} times smaller than PKG's, or more",
+        f"The latency of SG is up to {SG_UNDER_PKG:g} times smaller than that of PKG, or more",
         "Fig. 14, Q4",
         "99th percentile " + ", ".join(f"{ratio[z]:,.0f} × smaller at z = {z}" for z in p99.index),
         bool(ratio.max() >= SG_UNDER_PKG),
         in_part=bool(ratio.max() > 1),
-        why="The machine was too busy to serve even queues at once.",
+        why="The machine was too busy to serve even short queues in time.",
     )
 
 
 def _close_to_shuffling(p99: pd.DataFrame) -> Verdict:
     ratio = p99[list(OURS)].div(p99["shuffle"], axis=0)
     return judge(
-        f"D-C and W-C have latencies very close to SG's (99th percentile within {CLOSE:g} ×)",
+        f"The latencies of D-C and W-C are very close to that of SG (99th percentile within {CLOSE:g} ×)",
         "Fig. 14, Q4",
         "; ".join(
-            f"z = {z}: SG {1000 * p99.loc[z, 'shuffle']:.0f} ms, D-C {1000 * p99.loc[z, OURS[0]]:.0f}, "
-            f"W-C {1000 * p99.loc[z, OURS[1]]:.0f}"
+            f"z = {z}: SG {1000 * p99.loc[z, 'shuffle']:.0f} ms, D-C {1000 * p99.loc[z, OURS[0]]:.0f} ms, "
+            f"W-C {1000 * p99.loc[z, OURS[1]]:.0f} ms"
             for z in p99.index
         ),
         bool((ratio <= CLOSE).all(axis=None)),
         in_part=bool((ratio <= CLOSE).any(axis=None)),
-        why="A D-C source sends hot keys to two workers until it has computed d, after some 60 messages here; with 48 "
-        "sources, the queue that grows there meanwhile is more than one message in a hundred of a run of seconds. W-C "
-        "has no d to compute; what it has more than SG, in milliseconds, is the machine.",
+        why="A source of D-C sends hot keys to two workers until it has computed d, here after about 60 messages. "
+        "With 48 sources, more than 1 % of the messages of a short run wait in the queues that grow there. W-C has "
+        "no d to compute; it is a few milliseconds slower than SG because of the machine.",
     )
 
 
@@ -171,12 +174,12 @@ def _best_case(p99: pd.DataFrame, where: str, how: str) -> Verdict:
     most = p99[list(OURS)].max(axis=1)
     pkg, kg = float((1 - most / p99["partial-key"]).max()), float((1 - most / p99["key"]).max())
     return judge(
-        f"In the best case D-C and W-C have a 99th percentile {100 * UNDER_PKG:.0f} % under PKG's and over "
-        f"{100 * UNDER_KG:.0f} % under KG's ({how})",
+        f"In the best case the 99th percentile of D-C and W-C is {100 * UNDER_PKG:.0f} % below that of PKG and over "
+        f"{100 * UNDER_KG:.0f} % below that of KG ({how})",
         where,
-        f"the higher of the two: {100 * pkg:.1f} % under PKG's, {100 * kg:.1f} % under KG's",
+        f"the higher of the two is {100 * pkg:.1f} % below PKG and {100 * kg:.1f} % below KG",
         pkg >= UNDER_PKG and kg >= UNDER_KG,
         in_part=pkg > 0 and kg > 0,
-        why="A micro-batch costs its fixed time whatever the scheme, and waits for its slowest worker: the shorter the "
-        "run, the more the fixed time counts.",
+        why="A micro-batch has a fixed cost with every scheme and waits for its slowest worker. The shorter the run, "
+        "the more the fixed cost counts.",
     )

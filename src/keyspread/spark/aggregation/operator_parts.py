@@ -15,7 +15,7 @@ from keyspread.errors import InputError, KeyspreadError
 from keyspread.operators import Operator
 from keyspread.spark.aggregation.arrow_functions import Tables, in_batches
 from keyspread.spark.aggregation.folds import groups_of, hashable
-from keyspread.spark.routing.keys import column, equal_as_spark_sees, key_hash
+from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash
 from keyspread.spark.streaming.windows import window_of
 
 _ROWS = 4096  # states per table, as they may be large
@@ -33,7 +33,7 @@ class OperatorParts:
     """
 
     def __init__(
-        self, df: DataFrame, names: Sequence[str], operator: Operator[Any], first: Sequence[StructField] = ()
+        self, df: DataFrame, names: Sequence[KeyColumn], operator: Operator[Any], first: Sequence[StructField] = ()
     ) -> None:
         self._names, self._operator, self._columns = list(names), operator, df.columns
         fields = df.select(*(column(df, name) for name in names)).schema.fields
@@ -42,6 +42,10 @@ class OperatorParts:
         # How Spark maps its types to Arrow depends on the session's settings, so Spark is asked.
         self._fields = df.sparkSession.createDataFrame([], self._result).toArrow().schema
         self.identity: Any = f"{type(operator).__name__} -> {operator.schema}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the key's columns: a Column cannot be pickled, and executors do not need it."""
+        return {name: value for name, value in vars(self).items() if name != "_names"}
 
     @property
     def width(self) -> int:
@@ -188,7 +192,8 @@ def _pickled(operator: Operator[Any], key: Any, state: Any) -> bytes:
             return bytes(cloudpickle.dumps(state))  # type: ignore[no-untyped-call]
         except Exception as problem:
             raise OperatorError(
-                f"{type(operator).__name__}: the state of key {_shown(key)} cannot be pickled: {problem!r}"
+                f"{type(operator).__name__}: the state of key {_shown(key)} cannot be pickled ({problem!r}): "
+                "use plain values"
             ) from problem
 
 

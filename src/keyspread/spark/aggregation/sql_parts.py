@@ -17,7 +17,7 @@ from keyspread.spark.aggregation.arrow_functions import Tables, in_batches
 from keyspread.spark.aggregation.column_sql import aggregate_sql
 from keyspread.spark.aggregation.folds import fold_table
 from keyspread.spark.aggregation.sql_functions import RULES, Aggregate, exact_average, parse
-from keyspread.spark.routing.keys import column, equal_as_spark_sees, key_hash, quoted
+from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash, quoted
 from keyspread.spark.streaming.windows import window_of
 
 # As DataFrame.agg reads {"amount": "mean"}.
@@ -27,7 +27,13 @@ _SHORT = {"mean": "avg", "average": "avg", "std": "stddev", "size": "count"}
 class SqlParts:
     """The parts of SQL aggregates by key. In a stream, `first` are columns that precede the key: a window's bounds."""
 
-    def __init__(self, df: DataFrame, names: Sequence[str], aggregates: Any, first: Sequence[StructField] = ()) -> None:
+    def __init__(
+        self,
+        df: DataFrame,
+        names: Sequence[KeyColumn],
+        aggregates: Any,
+        first: Sequence[StructField] = (),
+    ) -> None:
         wanted = _parsed(df, aggregates)
         grouped = df.groupBy(*(column(df, name) for name in names))
         plain = grouped.agg(*(_plain(one) for one in wanted)).schema.fields  # only analysed, never run
@@ -38,10 +44,14 @@ class SqlParts:
         self._kinds = df.groupBy().agg(*self._parts()).schema.fields
         self.identity: Any = _identity(aggregates, wanted)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the key's columns: a Column cannot be pickled, and executors do not need it."""
+        return {name: value for name, value in vars(self).items() if name != "_names"}
+
     @property
     def width(self) -> int:
         """The number of columns before the parts in a stream's tables: the hash and the key."""
-        return 1 + len(self._first) + len(self._names)
+        return 1 + len(self._first) + len(self._key_names)
 
     @property
     def schema(self) -> StructType:

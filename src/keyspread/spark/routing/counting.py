@@ -1,4 +1,4 @@
-"""Count what a plan needs: the load of every bucket, and the hot keys, exactly or by merged summaries."""
+"""Counting for a plan: the load of every bucket and the hot keys, exactly or from merged summaries."""
 
 from collections.abc import Callable, Iterator
 from functools import reduce
@@ -14,13 +14,13 @@ from keyspread.errors import InputError
 from keyspread.heavy_hitters import SpaceSaving
 from keyspread.planned.packing import Counts
 from keyspread.planned.plan import buckets_of
-from keyspread.spark.routing.planned_sql import bucket_of, constant_array, element, turn_of
+from keyspread.spark.routing.planned_sql import bucket_of, constant_array, element, slot_of
 from keyspread.threshold import least_hot_count
 
-_SHARPNESS = 10  # counters for each key that could be hot: its share is known to a tenth of the threshold
+_COUNTERS_PER_HOT_KEY = 10  # counters per key that could be hot: its share is known to a tenth of the threshold
 _SCHEMA = ", ".join(f"{name} array<bigint>" for name in ("buckets", "keys", "counts", "errors", "totals"))
 
-CELL_BITS = 7  # hot keys are counted in 128 cells of turns: fine enough to cut them to well below 1 % of a worker
+CELL_BITS = 7  # hot keys are counted in 128 cells of slots, enough to cut them to well below 1 % of a worker
 
 
 def count_buckets(rows: DataFrame, buckets: int) -> npt.NDArray[np.int64]:
@@ -28,7 +28,7 @@ def count_buckets(rows: DataFrame, buckets: int) -> npt.NDArray[np.int64]:
     bucket = bucket_of(F.col("hash"), buckets).alias("bucket")
     found = rows.groupBy(bucket).agg(F.sum("weight").alias("load"), F.min("weight").alias("least")).toArrow()
     if found.num_rows and (least := pc.min(found["least"]).as_py()) < 0:
-        raise InputError(f"a weight must not be negative, got {least}; leave such rows out, or give them 0")
+        raise InputError(f"a weight must not be negative, got {least}; drop such rows, or set their weight to 0")
     loads = np.zeros(buckets, np.int64)
     loads[np.asarray(found["bucket"])] = np.asarray(found["load"])
     return loads
@@ -37,21 +37,21 @@ def count_buckets(rows: DataFrame, buckets: int) -> npt.NDArray[np.int64]:
 def count_hot(
     rows: DataFrame, bucket_loads: npt.NDArray[np.int64], threshold: float
 ) -> tuple[tuple[tuple[int, int], ...], dict[int, npt.NDArray[np.int64]]]:
-    """Give the hot keys with their rows, and how those rows are spread over the cells of turns.
+    """Return the hot keys with their rows, and how those rows are spread over the cells of slots.
 
-    A key is in one bucket, so a bucket below the threshold has no hot key.
+    A key is in one bucket, so a bucket below the threshold contains no hot key.
     """
     at_least = least_hot_count(threshold, int(bucket_loads.sum()))
     heavy = bucket_loads >= max(at_least, 1)
     if not heavy.any():
         return (), {}
-    cell = F.shiftright(turn_of(F.monotonically_increasing_id()), 31 - CELL_BITS)
+    cell = F.shiftright(slot_of(F.monotonically_increasing_id()), 31 - CELL_BITS)
     found = (
         rows.withColumn("cell", cell)
         .where(element(constant_array(heavy.astype(np.int64)), bucket_of(F.col("hash"), heavy.size)) == 1)
         .groupBy("hash", "cell")
         .agg(F.sum("weight").alias("rows"))
-        # Only hot keys come to the driver: beside them, a heavy bucket may hold any number of others.
+        # Only hot keys are collected: a heavy bucket may contain any number of other keys.
         .groupBy("hash")
         .agg(F.sum("rows").alias("messages"), F.collect_list(F.struct("cell", "rows")).alias("cells"))
         .where(F.col("messages") >= at_least)
@@ -61,14 +61,14 @@ def count_hot(
     for row in found.to_pylist():
         hot.append((row["hash"], row["messages"]))
         counted = cells[row["hash"]] = np.zeros(1 << CELL_BITS, np.int64)
-        for one in row["cells"]:
-            counted[one["cell"]] = one["rows"]
-    return tuple(sorted(hot, key=lambda one: (-one[1], one[0]))), cells
+        for cell_rows in row["cells"]:
+            counted[cell_rows["cell"]] = cell_rows["rows"]
+    return _hottest_first(hot), cells
 
 
-def summarised(rows: DataFrame, buckets: int, threshold: float) -> Counts:
-    """Count `hash` and `weight`. A key's share is off by a tenth of the threshold at most; buckets are exact."""
-    capacity = int(_SHARPNESS / threshold) + 1
+def count_by_summaries(rows: DataFrame, buckets: int, threshold: float) -> Counts:
+    """Count rows in one pass. A key's share is off by at most a tenth of the threshold; buckets are exact."""
+    capacity = int(_COUNTERS_PER_HOT_KEY / threshold) + 1
     parts = rows.mapInArrow(_counter(buckets, capacity), _SCHEMA).toArrow().to_pylist()
     loads = np.zeros(buckets, np.int64)
     summaries = [SpaceSaving(capacity)]
@@ -79,11 +79,15 @@ def summarised(rows: DataFrame, buckets: int, threshold: float) -> Counts:
     hot = []
     for key, lower, upper in reduce(SpaceSaving.merge, summaries).head(threshold):
         bucket = int(buckets_of(np.array([key], np.int64), buckets)[0])
-        own = min((lower + upper) // 2, int(loads[bucket]))  # the middle: off by half of what is not known
-        if own >= at_least:
-            loads[bucket] -= own
-            hot.append((key, own))
-    return Counts(loads, tuple(sorted(hot, key=lambda one: (-one[1], one[0]))))
+        estimate = min((lower + upper) // 2, int(loads[bucket]))  # the middle: off by at most half of the gap
+        if estimate >= at_least:
+            loads[bucket] -= estimate
+            hot.append((key, estimate))
+    return Counts(loads, _hottest_first(hot))
+
+
+def _hottest_first(hot: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted(hot, key=lambda counted: (-counted[1], counted[0])))
 
 
 def _counter(buckets: int, capacity: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

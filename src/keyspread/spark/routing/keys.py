@@ -1,52 +1,110 @@
-"""The key of a DataFrame: which columns, whether Spark can hash them, and its 64 bits."""
+"""The key of a DataFrame: its columns, whether Spark can hash them, and its 64-bit hash."""
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import overload
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType, VariantType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructField, StructType, VariantType
 
 from keyspread.errors import InputError
+from keyspread.spark.failures import why
 
-Key = str | Sequence[str]
+KeyColumn = str | Column
+Key = KeyColumn | Sequence[KeyColumn]
 
-_STEP = r"`(?:[^`]|``)+`|[^.`*]+"  # of the way to a field: a name as such, or in backticks with anything in it
+_STEP = r"`(?:[^`]|``)+`|[^.`*]+"  # one step of the path to a field: a bare name, or any text in backticks
 
 
-def key_columns(df: DataFrame, key: Key) -> list[str]:
-    """Give the names of the key's columns, after a check that they are there and can be hashed."""
-    names = [key] if isinstance(key, str) else list(key) if isinstance(key, Sequence) else []
-    if not names or not all(isinstance(name, str) for name in names):
-        raise InputError(f"key must be the name of a column or a list of names, got {key!r}")
-    for name in names:
-        kind = type_of(df, name)
-        if _has(MapType, kind):
+@overload
+def key_columns(df: DataFrame, key: str | Sequence[str]) -> list[str]: ...
+
+
+@overload
+def key_columns(df: DataFrame, key: Key) -> list[KeyColumn]: ...
+
+
+def key_columns(df: DataFrame, key: Key) -> Sequence[KeyColumn]:
+    """Return the columns of the key as a list, after checking that they exist and that Spark can hash them."""
+    columns = [key] if isinstance(key, (str, Column)) else list(key) if isinstance(key, Sequence) else []
+    if not columns or not all(isinstance(part, (str, Column)) for part in columns):
+        raise InputError(f"key must be a column (its name or a Column) or a list of columns, got {key!r}")
+    for part in columns:
+        kind = type_of(df, part) if isinstance(part, str) else _grouped(df, part).dataType
+        if _contains(MapType, kind):
             raise InputError(
-                f"column {name!r} has type {kind.simpleString()}, and Spark cannot hash maps; "
+                f"column {part!r} has type {kind.simpleString()}, and Spark cannot hash maps; "
                 "use to_json, map_entries or a field of it as key"
             )
-        if _has(VariantType, kind):
+        if _contains(VariantType, kind):
             raise InputError(
-                f"column {name!r} has type {kind.simpleString()}, and Spark cannot hash variants; "
+                f"column {part!r} has type {kind.simpleString()}, and Spark cannot hash variants; "
                 "use to_json or variant_get as key"
             )
-    return names
+    return columns
+
+
+def key_names(df: DataFrame, columns: Sequence[KeyColumn]) -> list[str]:
+    """Return the names of the key's columns: those given as text as they are, a Column as `groupBy` names it."""
+    return [part if isinstance(part, str) else _grouped(df, part).name for part in columns]
+
+
+def _grouped(df: DataFrame, expression: Column) -> StructField:
+    """Return the name and type that an expression has as a grouping key. Spark checks that it can be one."""
+    return field_of("key", expression, lambda key: df.groupBy(key).agg(F.count("*")))
+
+
+def field_of(parameter: str, expression: Column, query: Callable[[Column], DataFrame]) -> StructField:
+    """Return the name and type of an expression, the first column of `query`; refuse it if Spark cannot analyse it."""
+    try:
+        with _quiet():
+            return query(expression).schema[0]
+    except AnalysisException as problem:
+        raise InputError(f"{parameter} {expression!r} {_reason(problem)}") from None
 
 
 def type_of(df: DataFrame, name: str) -> DataType:
-    """Give the type of a column, or of a field of a struct, after a check that there is one."""
+    """Return the type of a column, or of a field of a struct, after checking that it exists."""
     missing = InputError(f"there is no column {name!r}; the columns are {', '.join(df.columns)}")
     if df.columns.count(name) > 1:
         raise InputError(f"{df.columns.count(name)} columns are called {name!r}; rename them")
-    # Looked for here first: asked for what is not there, Spark prints its own account of it beside ours.
+    # We look before we ask Spark, because it logs an error of its own.
     if not _is_column(df, name) and not _is_field(df.schema, name):
         raise missing
     try:
         return df.select(column(df, name)).schema[0].dataType
     except AnalysisException:
         raise missing from None
+
+
+def _reason(problem: AnalysisException) -> str:
+    condition = problem.getCondition() or ""
+    if condition.startswith(("MISSING_ATTRIBUTES", "CANNOT_RESOLVE_DATAFRAME_COLUMN")):
+        return "belongs to another DataFrame; pass the name of a column of this one"
+    if condition in ("GROUP_BY_AGGREGATE", "MISSING_AGGREGATION"):
+        return "is not one value per row (an aggregate, a window function or a generator); compute it in a step before"
+    return f"is refused by Spark: {why(str(problem))}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep PySpark from printing the analysis errors of this block: we report them ourselves."""
+    from pyspark.logger import PySparkLogger
+
+    logger: logging.Logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")
+    logger.addFilter(_drop)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_drop)
+
+
+def _drop(record: logging.LogRecord) -> bool:
+    return False
 
 
 def _is_column(df: DataFrame, name: str) -> bool:
@@ -71,32 +129,34 @@ def _is_field(kind: DataType, path: str) -> bool:
     return True
 
 
-def column(df: DataFrame, name: str) -> Column:
-    """Give the column of this name, dots in it or not; a dotted name that is no column is a field of a struct."""
-    return F.col(quoted(name) if _is_column(df, name) else name)
+def column(df: DataFrame, wanted: KeyColumn) -> Column:
+    """Return a column by its name, which may contain dots. A dotted name that is no column is a field of a struct."""
+    if isinstance(wanted, Column):
+        return wanted
+    return F.col(quoted(wanted) if _is_column(df, wanted) else wanted)
 
 
-def equal_as_spark_sees(df: DataFrame, name: str) -> Column:
-    """Give a column for Python, which tells -0.0 from 0.0 and one NaN from another: as keys, Spark does not."""
-    found = column(df, name)
+def equal_as_spark_sees(df: DataFrame, wanted: KeyColumn) -> Column:
+    """Return a column in which equal keys are equal in Python too: -0.0 becomes 0.0, and every NaN the same NaN."""
+    found = column(df, wanted)
     kind = df.select(found).schema[0].dataType
     if not isinstance(kind, (DoubleType, FloatType)):
         return found
     return F.when(F.isnan(found), F.lit(float("nan"))).otherwise(found + 0.0).cast(kind)
 
 
-def key_hash(df: DataFrame, names: Sequence[str]) -> Column:
-    """Give the 64 bits of the key, computed in the JVM. A null key is 42, as in `hash_keys`."""
-    return F.xxhash64(*(column(df, name) for name in names))
+def key_hash(df: DataFrame, columns: Sequence[KeyColumn]) -> Column:
+    """Return the 64-bit hash of the key, computed in the JVM. A null key is 42, as in `hash_keys`."""
+    return F.xxhash64(*(column(df, part) for part in columns))
 
 
 def quoted(name: str) -> str:
-    """Give a name as SQL takes it, whatever is in it."""
+    """Return a name as SQL takes it, whatever characters it contains."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def free_name(df: DataFrame, wanted: str) -> str:
-    """Give a name for a column of ours that none of the DataFrame's has, however it writes capitals."""
+    """Return a name for a column of ours that no column of the DataFrame has, in any case."""
     taken = {name.lower() for name in df.columns}
     name = f"keyspread_{wanted}"
     while name in taken:
@@ -104,9 +164,9 @@ def free_name(df: DataFrame, wanted: str) -> str:
     return name
 
 
-def _has(what: type[DataType], kind: DataType) -> bool:
+def _contains(what: type[DataType], kind: DataType) -> bool:
     if isinstance(kind, what):
         return True
     if isinstance(kind, ArrayType):
-        return _has(what, kind.elementType)
-    return isinstance(kind, StructType) and any(_has(what, field.dataType) for field in kind.fields)
+        return _contains(what, kind.elementType)
+    return isinstance(kind, StructType) and any(_contains(what, field.dataType) for field in kind.fields)

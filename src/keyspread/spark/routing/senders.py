@@ -1,4 +1,4 @@
-"""Online schemes on Spark: every input partition is a source with its own Sender, and only hashes go to Python."""
+"""Online schemes on Spark: every input partition is a source with its own Sender. Only hashes go to Python."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,43 +7,29 @@ import pyarrow as pa
 from pyspark.sql import Column
 
 from keyspread.errors import InputError
-from keyspread.online.carried import carry
 from keyspread.online.sender import Sender
 from keyspread.online.settings import Settings
 from keyspread.schemes import online_scheme, resolve
-from keyspread.spark.routing.worker_udf import Columns, Route, arrays, worker_column
-from keyspread.spark.streaming.remembered import Remembered, this_task
+from keyspread.spark.routing.worker_udf import Columns, Route, arrays, this_source, worker_column
 
 
-def online_worker(
-    key_hash: Column,
-    scheme: str,
-    workers: int,
-    weight: Column | None = None,
-    checkpoint: str | None = None,
-    **options: Any,
-) -> Column:
-    """Give the worker of each row, as the Sender of its partition routes it: `source` is the partition's number.
+def online_worker(key_hash: Column, scheme: str, workers: int, weight: Column | None = None, **options: Any) -> Column:
+    """Return the worker of each row, as the Sender of its partition routes it: `source` is the partition's number.
 
-    A task that is run again starts from the same point and sees the same rows, so it gives the same workers. In a
-    stream with a checkpoint that point is what the senders of the batch before left there.
+    Every task has a new Sender, so every micro-batch of a stream has new ones. A task that is retried sees the same
+    rows and routes them the same.
     """
     if "source" in options:
-        raise InputError("unknown option 'source'; on Spark every input partition is a source, numbered as it is")
+        raise InputError("unknown option 'source'; on Spark every input partition is a source, with the same number")
     used = resolve(scheme).accept(options, also=("seed",))
     Settings.of(online_scheme(scheme), workers, **used)  # wrong options fail here, not in a task
-    remembered = None if checkpoint is None else Remembered.under(checkpoint)
-    return worker_column(_router(scheme, workers, remembered, used), key_hash, weight)
+    return worker_column(_router(scheme, workers, used), key_hash, weight)
 
 
-def _router(scheme: str, workers: int, remembered: Remembered | None, options: dict[str, Any]) -> Route:
+def _router(scheme: str, workers: int, options: dict[str, Any]) -> Route:
     def route(batches: Iterator[Columns]) -> Iterator[pa.Array]:
-        source, batch = this_task()
-        left = [] if remembered is None or batch is None else remembered.before(batch, Sender.restore)
-        sender = carry(left, scheme, workers, source=source, **options)
+        sender = Sender(scheme, workers, source=this_source(), **options)
         for columns in batches:
             yield pa.array(sender.route(*arrays(columns)))
-        if remembered is not None and batch is not None and sender.messages:
-            remembered.write(batch, source, sender.snapshot())
 
     return route

@@ -1,7 +1,7 @@
-"""Tags: integers that lead Spark's stateful operators to a state partition of our choice.
+"""Tags: integers that lead the rows of a stateful operator to the state partition we choose.
 
-Such an operator always puts rows where the hash of their grouping key says, so that it finds their state again. Grouped
-by the tag of w, they are in state partition w.
+Spark puts the rows of a stateful operator where the hash of their grouping key says, so that they meet their state
+again. Rows that are grouped by the tag of partition w are in state partition w.
 """
 
 from functools import lru_cache
@@ -11,7 +11,7 @@ _MASK = 0xFFFFFFFF
 
 @lru_cache(maxsize=16)
 def tags_of(partitions: int) -> tuple[int, ...]:
-    """Give the tag of every partition: the smallest integer that Spark hashes to it.
+    """Return the tag of every partition: the smallest integer that Spark hashes to it.
 
     >>> tags_of(4)
     (12, 6, 2, 0)
@@ -25,9 +25,9 @@ def tags_of(partitions: int) -> tuple[int, ...]:
 
 
 def _spark_hash(value: int) -> int:
-    """Give Spark's `hash` of an INT: Murmur3 of its four bytes, seed 42, as a signed number."""
-    mixed = _rotated(value * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-    state = (_rotated(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
+    """Return Spark's `hash` of an INT: Murmur3 of its four bytes with seed 42, as a signed number."""
+    mixed = _rotate(value * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+    state = (_rotate(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
     state ^= 4  # bytes
     state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
     state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
@@ -35,5 +35,5 @@ def _spark_hash(value: int) -> int:
     return state - (1 << 32) if state >> 31 else state
 
 
-def _rotated(value: int, places: int) -> int:
+def _rotate(value: int, places: int) -> int:
     return (value << places | value >> 32 - places) & _MASK

@@ -1,4 +1,4 @@
-"""A folder on any file system that a checkpoint may be on, through pyarrow: local, s3://…, hdfs://…, gs://…"""
+"""A folder on any file system that pyarrow knows: local, s3://…, hdfs://…, gs://…"""
 
 import os
 import posixpath
@@ -15,28 +15,28 @@ class Folder:
     address: str
 
     def at(self, *names: str) -> str:
-        """Give the address of something in it."""
+        """Return the address of a file or folder in it."""
         return posixpath.join(self.address.rstrip("/"), *names)
 
     def names(self, *under: str) -> list[str]:
-        """Give the names of what is in it, or in a folder of it, sorted; a folder that is not there is empty."""
+        """Return the names of its files and folders, sorted; a folder that does not exist is empty."""
         system, path = self._open()
         entries = system.get_file_info(fs.FileSelector(posixpath.join(path, *under), allow_not_found=True))
         return sorted(entry.base_name for entry in entries)
 
     def has(self, *names: str) -> bool:
-        """Is there such a file or folder?"""
+        """Return whether a file or folder exists."""
         system, path = self._open()
         return bool(system.get_file_info(posixpath.join(path, *names)).type != fs.FileType.NotFound)
 
     def read(self, *names: str) -> bytes:
-        """Give what is in a file."""
+        """Return the content of a file."""
         system, path = self._open()
         with system.open_input_stream(posixpath.join(path, *names)) as file:
             return bytes(file.read())
 
     def write(self, data: bytes, *names: str) -> None:
-        """Write a file that is complete or not there: under another name, then moved."""
+        """Write a file completely or not at all: under another name, then moved."""
         system, path = self._open()
         wanted = posixpath.join(path, *names)
         hidden = posixpath.join(posixpath.dirname(wanted), f".{uuid.uuid4().hex}")
@@ -46,14 +46,14 @@ class Folder:
         system.move(hidden, wanted)
 
     def delete(self, *names: str) -> None:
-        """Delete a folder in it, and all that is there."""
+        """Delete a folder in it, with everything inside."""
         system, path = self._open()
         system.delete_dir(posixpath.join(path, *names))
 
     def _open(self) -> tuple[fs.FileSystem, str]:
         address = self.address.removeprefix("file://") if self.address.startswith("file:///") else self.address
         if "://" in address:
-            # Spark's name of S3 is not pyarrow's.
+            # Spark's name for S3 is not pyarrow's.
             system, path = fs.FileSystem.from_uri(address.replace("s3a://", "s3://", 1))
             return system, path
         return fs.LocalFileSystem(), os.path.abspath(address.removeprefix("file:"))

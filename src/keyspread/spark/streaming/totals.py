@@ -1,9 +1,9 @@
-"""Running totals in a folder, written from `foreachBatch`: nothing lost, nothing twice, whatever is run again.
+"""`Totals`: running totals in a folder, written from `foreachBatch`. Every batch counts exactly once.
 
-    folder/batch-000000000012   partial states of batch 12, as Parquet; complete or not there
+    folder/batch-000000000012   partial states of batch 12, as Parquet; complete or absent
     folder/until-000000000020   those of all batches up to 20, merged
 
-A batch that comes again finds its own folder complete, and leaves it so. The totals are what all of them merge to.
+A batch that is retried finds its folder complete and leaves it as it is. The totals are the merge of all folders.
 """
 
 import json
@@ -18,7 +18,7 @@ from keyspread.errors import InputError
 from keyspread.spark.aggregate import Aggregates, partial, parts_of
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
-from keyspread.spark.routing.keys import Key, key_columns
+from keyspread.spark.routing.keys import Key, KeyColumn, key_columns, key_names
 from keyspread.spark.streaming.identity import check_identity
 from keyspread.spark.streaming.local_properties import local_property
 from keyspread.spark.streaming.storage import Folder
@@ -28,13 +28,14 @@ _QUERY = "sql.streaming.queryId"
 
 
 class Totals:
-    """Running totals of a stream in a folder. Pass it to `foreachBatch`; `read` gives the totals so far.
+    """Running totals of a stream in a folder. Pass it to `foreachBatch`; `read` returns the totals so far.
 
-    All aggregates and operators of `aggregate` can be kept like this, sketches too. `folder` is a path or an address
-    that both Spark and pyarrow know. Every `merge_every` batches the partial states are merged into one.
+    It takes all aggregates and operators of `aggregate`, sketches too. `folder` is a path or an address that both
+    Spark and pyarrow know. Every `merge_every` batches the partial states are merged into one. A `key` given as a
+    Column must not belong to a DataFrame: write `F.col("user")`, not `clicks.user`.
 
-    A query with a new checkpoint counts its batches from 0 again and needs a new folder: it is refused the old one, but
-    for Spark Connect, where the query cannot be told from another.
+    A query with a new checkpoint numbers its batches from 0 again, so it needs a new folder and is refused the old
+    one. Under Spark Connect this is not detected, so take care of it yourself.
 
     >>> from keyspread.spark import Totals, session
     >>> import tempfile
@@ -42,7 +43,7 @@ class Totals:
     >>> totals = Totals(folder, "k", {"n": "count(*)"}, workers=2)
     >>> totals(spark.createDataFrame([("a",), ("b",), ("a",)], "k string"), batch=0)
     >>> totals(spark.createDataFrame([("a",)], "k string"), batch=1)
-    >>> totals(spark.createDataFrame([("a",)], "k string"), batch=1)  # comes again: it was there
+    >>> totals(spark.createDataFrame([("a",)], "k string"), batch=1)  # a retry changes nothing
     >>> totals.read(spark).orderBy("k").collect()
     [Row(k='a', n=3), Row(k='b', n=1)]
     """
@@ -65,30 +66,30 @@ class Totals:
         self._merge_every = checks.whole_number("merge_every", merge_every)
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
-        """Add a micro-batch; the second time the same batch comes it changes nothing."""
+        """Add a micro-batch; adding the same batch again changes nothing."""
         until, _ = self._complete()
-        own = f"batch-{batch:012d}"
-        if batch <= until or self._folder.has(own, "_SUCCESS"):
+        name = f"batch-{batch:012d}"
+        if batch <= until or self._folder.has(name, "_SUCCESS"):
             return
-        names = key_columns(rows, self._key)
-        parts = parts_of(rows, names, self._aggregates)
-        self._check(rows, names, parts)
-        rows.persist()  # looked at more than once: to plan, and to deal
+        key = key_columns(rows, self._key)
+        parts = parts_of(rows, key, self._aggregates)
+        self._check(rows, key, parts)
+        rows.persist()  # read more than once: to plan, and to route
         try:
-            made = partial(rows, names, parts, self._workers, self._scheme, **self._options)
-            made.write.mode("overwrite").parquet(self._folder.at(own))
+            states = partial(rows, key, parts, self._workers, self._scheme, **self._options)
+            states.write.mode("overwrite").parquet(self._folder.at(name))
         finally:
             rows.unpersist()
         if (batch + 1) % self._merge_every == 0:
             self._merge(rows.sparkSession, parts, batch)
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """Give the totals of all batches that are complete: what `groupBy(key).agg(…)` of their rows would give."""
+        """Return the totals of all complete batches: the result of `groupBy(key).agg(…)` on their rows."""
         try:
-            was = json.loads(self._folder.read(_IDENTITY))
+            identity = json.loads(self._folder.read(_IDENTITY))
         except (OSError, ValueError):
             raise InputError(f"{self._folder.address}: there are no totals (yet)") from None
-        rows = spark.createDataFrame([], StructType.fromJson(was["rows"]))
+        rows = spark.createDataFrame([], StructType.fromJson(identity["rows"]))
         parts = parts_of(rows, key_columns(rows, self._key), self._aggregates)
         return parts.result(self._parts(spark, parts))
 
@@ -105,13 +106,14 @@ class Totals:
         before, _ = self._complete()
         merged = parts.merge(self._parts(spark, parts))
         merged.write.mode("overwrite").parquet(self._folder.at(f"until-{batch:012d}"))
-        for name in self._folder.names():  # what the one before covers: who reads just now may still read that one
+        # Delete only what the previous merge covers: somebody may still be reading that one.
+        for name in self._folder.names():
             kind, _, number = name.partition("-")
             if (kind == "batch" and int(number) <= before) or (kind == "until" and int(number) < before):
                 self._folder.delete(name)
 
     def _complete(self) -> tuple[int, list[int]]:
-        """Give the last batch up to which all is merged (-1: none), and the batches that are there."""
+        """Return the last batch up to which all are merged (-1 if none), and the batches that are complete."""
         found: dict[str, list[int]] = {"batch": [-1], "until": [-1]}
         for name in self._folder.names():
             kind, _, number = name.partition("-")
@@ -119,12 +121,12 @@ class Totals:
                 found[kind].append(int(number))
         return max(found["until"]), found["batch"][1:]
 
-    def _check(self, rows: DataFrame, names: Sequence[str], parts: SqlParts | OperatorParts) -> None:
+    def _check(self, rows: DataFrame, key: Sequence[KeyColumn], parts: SqlParts | OperatorParts) -> None:
         identity = {
             "kind": "totals",
-            "key": list(names),
+            "key": key_names(rows, key),
             "aggregates": parts.identity,
-            # With a new checkpoint, batches are numbered from 0 again, and would be taken for those that are there.
+            # With a new checkpoint, batches are numbered from 0 again and would be mistaken for the stored ones.
             "query": local_property(rows.sparkSession, _QUERY),
             "rows": rows.schema.jsonValue(),
         }

@@ -1,4 +1,4 @@
-"""Event-time windows of an aggregate, tumbling or sliding, as Spark's `window` makes them."""
+"""Event-time windows of an aggregate, tumbling or sliding, equal to those of Spark's `window`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, TimestampNTZType, TimestampType
 
 from keyspread.errors import InputError
-from keyspread.spark.routing.keys import column, key_columns
+from keyspread.spark.failures import why
+from keyspread.spark.routing.keys import column, type_of
 
-WATERMARK = "spark.watermarkDelayMs"  # by this key in its metadata Spark knows a column of event time
+WATERMARK = "spark.watermarkDelayMs"  # Spark marks a column of event time with this key in its metadata
 
 
 @dataclass(frozen=True)
 class Windows:
-    """How long, how often, of which column; the result has them in a column `window`, as Spark's own has."""
+    """Length, slide and time column of the windows. The result has them in a column `window`, as in Spark."""
 
     window: str
     slide: str | None
@@ -27,44 +28,46 @@ class Windows:
 
     @classmethod
     def of(cls, df: DataFrame, window: str | None, slide: str | None, time: str | None) -> "Windows | None":
-        """Check what the user gave; without a window there is none."""
+        """Check the arguments of `aggregate`; return None without `window`."""
         if window is None:
             for option, value in (("slide", slide), ("time", time)):
                 if value is not None:
-                    raise InputError(f"{option}={value!r} has nothing to do without window=, such as '10 minutes'")
+                    raise InputError(f"{option}={value!r} has no effect without window=, such as window='10 minutes'")
             return None
         if time is None:
             time = _watermarked(df)
-        (time,) = key_columns(df, time)
-        kind = df.select(column(df, time)).schema[0].dataType
+        if not isinstance(time, str):
+            raise InputError(f"time must be the name of a column, got {time!r}")
+        kind = type_of(df, time)
         found = cls(window, slide, time, kind)
         if not isinstance(kind, (TimestampType, TimestampNTZType)):
             raise InputError(f"time must be a column of timestamps, {time!r} is {kind.simpleString()}; cast it")
         if "window" in (name.lower() for name in df.columns):
-            raise InputError("there is a column 'window', which is the name of the result's windows; rename it")
+            raise InputError(
+                "there is a column 'window', but the result needs this name for its windows; rename the column"
+            )
         if df.isStreaming and WATERMARK not in df.select(column(df, time)).schema[0].metadata:
             raise InputError(
-                f"windows of a stream need a watermark on {time!r}, or their state would grow for ever: "
+                f"windows of a stream need a watermark on {time!r}, otherwise their state would grow forever: "
                 f"call .withWatermark({time!r}, '10 minutes') before"
             )
         try:
             df.select(found._column(df))
         except PySparkException as problem:
-            told = str(problem).splitlines()[0].partition("] ")[2] or str(problem)
-            raise InputError(f"window={window!r}, slide={slide!r} cannot be: {told.split(' SQLSTATE')[0]}") from None
+            raise InputError(f"window={window!r}, slide={slide!r} is not possible: {why(str(problem))}") from None
         return found
 
     @property
     def bounds(self) -> list[StructField]:
-        """Start and end as columns of our own: Python takes those better than a struct."""
+        """Start and end as two columns of our own, which are faster in Python than a struct."""
         return [StructField("keyspread_start", self.kind), StructField("keyspread_end", self.kind)]
 
     def start_and_end(self) -> list[Column]:
-        """Give `bounds` of rows that are `on` their windows."""
+        """Return the columns `bounds` for rows that `on` returned."""
         return [F.col(f"{self.name}.{at}").alias(f"keyspread_{at}") for at in ("start", "end")]
 
     def on(self, df: DataFrame) -> DataFrame:
-        """Give the rows with their window in the last column: a row for each window it is in, none without a time."""
+        """Return the rows with their window in the last column: one row per window, none if the time is null."""
         return df.select("*", self._column(df).alias(self.name))
 
     def _column(self, df: DataFrame) -> Column:
@@ -73,7 +76,7 @@ class Windows:
 
 
 def window_of(bounds: Sequence[str]) -> list[Column]:
-    """Put the columns of the bounds together again; without bounds there is no window."""
+    """Return the column `window` made from its bounds, in a list; an empty list without bounds."""
     if not bounds:
         return []
     start, end = bounds
@@ -86,4 +89,4 @@ def _watermarked(df: DataFrame) -> str:
         return found[0]
     if df.isStreaming and not found:
         raise InputError("windows of a stream need a watermark: call .withWatermark(column, '10 minutes') before")
-    raise InputError("say which column has the event time, time='…'")
+    raise InputError("name the column of the event time: time='…'")

@@ -1,13 +1,13 @@
-"""Made streams by name, from the few numbers a user gives.
+"""Generated streams by name, with default parameters. A parameter that a stream does not take is an error.
 
-What may be changed here: further names. A number that the named stream has no use for is refused, not ignored.
+To offer another stream, add it to `DEFAULTS` and to `named_stream`.
 """
 
 from typing import Any
 
 from keyspread.errors import InputError
 from keyspread.streams.generated.drift import DriftingZipfStream
-from keyspread.streams.generated.generator import Made
+from keyspread.streams.generated.generator import GeneratedStream
 from keyspread.streams.generated.lookalikes import ORIGINALS, look_alike
 from keyspread.streams.generated.zipf import ZipfStream
 
@@ -24,12 +24,12 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     **{symbol: {"scale": 1.0, "seed": 0} for symbol in ORIGINALS},
 }
-"""What each named stream takes, and what it is without."""
+"""The parameters that each stream takes, with their default values."""
 
 NAMES = tuple(DEFAULTS)
 
 
-def made_stream(
+def named_stream(
     name: str,
     *,
     skew: float | None = None,
@@ -40,21 +40,21 @@ def made_stream(
     hottest: int | None = None,
     redrawn: float | None = None,
     scale: float | None = None,
-) -> Made:
-    """Make one of `NAMES`; None is the default of that stream, and what it does not take must be None.
+) -> GeneratedStream:
+    """Return the generated stream with one of `NAMES`; a parameter that is None takes the default of that stream.
 
-    >>> made_stream("zipf", skew=1.0)
+    >>> named_stream("zipf", skew=1.0)
     ZipfStream(skew=1.0, keys=10000, messages=1000000, seed=0, name='')
-    >>> made_stream("wp", skew=1.0)
+    >>> named_stream("wp", skew=1.0)
     Traceback (most recent call last):
     keyspread.errors.InputError: skew is for zipf and drift only, got 1 with wp: leave it out
     """
     name = str(name).lower()
     if name not in DEFAULTS:
         raise InputError(f"unknown stream {name!r}; known are {', '.join(NAMES)}")
-    named = {"skew": skew, "keys": keys, "messages": messages, "seed": seed, "every": every}
-    named |= {"hottest": hottest, "redrawn": redrawn, "scale": scale}
-    given = {parameter: value for parameter, value in named.items() if value is not None}
+    parameters = {"skew": skew, "keys": keys, "messages": messages, "seed": seed, "every": every}
+    parameters |= {"hottest": hottest, "redrawn": redrawn, "scale": scale}
+    given = {parameter: value for parameter, value in parameters.items() if value is not None}
     for parameter, value in given.items():
         if parameter not in DEFAULTS[name]:
             raise InputError(
@@ -65,21 +65,21 @@ def made_stream(
         return ZipfStream(**numbers)
     if name == "drift":
         if hottest is None and isinstance(keys, int):
-            numbers["hottest"] = max(0, min(numbers["hottest"], keys))  # few keys are all hot, not an error
+            numbers["hottest"] = max(0, min(numbers["hottest"], keys))  # with few keys, the default means all of them
         return DriftingZipfStream(**numbers)
     return look_alike(name, **numbers)
 
 
 def taken_by(parameter: str) -> str:
-    """Name the streams that take it, for people.
+    """Return the names of the streams that take a parameter, as text for people.
 
     >>> taken_by("skew"), taken_by("every"), taken_by("scale")
     ('zipf and drift', 'drift', 'wp, tw and ct')
     """
-    *others, last = (name for name, taken in DEFAULTS.items() if parameter in taken)
+    *others, last = (name for name, parameters in DEFAULTS.items() if parameter in parameters)
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def shown(value: Any) -> str:
-    """Give a value as it was typed, about."""
+    """Return a value about as the user typed it."""
     return f"{value:g}" if isinstance(value, float) else str(value) if isinstance(value, int) else repr(value)

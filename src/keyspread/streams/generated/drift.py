@@ -1,7 +1,7 @@
-"""Drifting Zipf streams: the law stays, but which keys are hot changes every so many messages.
+"""Drifting Zipf streams: the law stays the same, but the hot keys change after every so many messages.
 
-At each change the hottest ranks go to other keys, drawn from all: yesterday's hot key is an ordinary one today.
-What may be changed here: how fast it draws. What may not: which stream a seed gives.
+At each change the hottest ranks are assigned to other keys, drawn from all keys: a key that was hot yesterday is an
+ordinary key today. Published results depend on the stream of each seed: a change here must not alter it.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.streams.generated.generator import Made
+from keyspread.streams.generated.generator import GeneratedStream
 from keyspread.streams.generated.zipf import ZipfRanks
 
-_DRIFT = 0x5EED  # beside the seed of the ranks, so that changes and ranks have nothing to do with each other
+_DRIFT = 0x5EED  # seeds the changes together with the seed, so that changes and ranks are independent
 
 
 class DriftingRanks:
-    """Key of message i of a drifting stream, for any i.
+    """Returns the key of message i of a drifting stream for any i: parts drawn separately belong to one stream.
 
     >>> law = DriftingRanks(1.4, keys=1000, every=10, hottest=5, seed=7)
     >>> law.draw(0, 40).tolist() == law.draw(0, 15).tolist() + law.draw(15, 25).tolist()
@@ -33,11 +33,11 @@ class DriftingRanks:
 
     @property
     def keys(self) -> int:
-        """How many keys there are."""
+        """Number of keys."""
         return self._ranks.keys
 
     def draw(self, start: int, messages: int) -> npt.NDArray[np.int32]:
-        """Give the keys of the messages start … start + messages - 1."""
+        """Return the keys of the messages start … start + messages - 1."""
         keys = self._ranks.draw(start, messages)
         at = 0
         while at < messages:
@@ -48,8 +48,8 @@ class DriftingRanks:
         return keys
 
     def key_of(self, phase: int) -> npt.NDArray[np.int32]:
-        """Give the key of each rank (entry 0 is unused) in the phase-th stretch of `every` messages."""
-        # One after the other, as each may be told to change with a rank that has changed already; undone, backwards.
+        """Return the key of each rank (entry 0 is unused) in the given phase, a stretch of `every` messages."""
+        # Swap one after the other, because a rank may be swapped twice; to go back, undo the swaps in reverse order.
         while self._phase < phase:
             self._phase += 1
             for rank, other in self._changes(self._phase):
@@ -61,7 +61,7 @@ class DriftingRanks:
         return self._key_of
 
     def _changes(self, phase: int) -> list[tuple[int, int]]:
-        """Give the pairs of ranks that exchange their keys when a phase begins."""
+        """Return the pairs of ranks that swap their keys when a phase starts."""
         changes = np.random.default_rng([_DRIFT, self._seed, phase])
         hot = 1 + np.flatnonzero(changes.random(self._hottest) < self._redrawn)
         return list(zip(hot.tolist(), changes.integers(1, self.keys + 1, hot.size).tolist(), strict=True))
@@ -72,10 +72,10 @@ def _as_ranked(keys: int) -> npt.NDArray[np.int32]:
 
 
 @dataclass(frozen=True)
-class DriftingZipfStream(Made):
-    """A Zipf stream whose `hottest` ranks go to other keys `every` so many messages.
+class DriftingZipfStream(GeneratedStream):
+    """A Zipf stream whose `hottest` ranks are assigned to other keys after `every` so many messages.
 
-    `redrawn` is the share of them that changes each time: 1 is a clean sweep, 0.1 a slow change.
+    `redrawn` is the share of these ranks that changes each time: with 1 all of them change, with 0.1 one in ten.
 
     >>> still, drifting = DriftingZipfStream(1.4, 1000, 100, every=100), DriftingZipfStream(1.4, 1000, 100, every=50)
     >>> bool((still.hashes()[:50] == drifting.hashes()[:50]).all()), bool((still.hashes() == drifting.hashes()).all())
@@ -93,7 +93,7 @@ class DriftingZipfStream(Made):
     kind: ClassVar[str] = "drift"
 
     def __post_init__(self) -> None:
-        """Refuse what is no stream."""
+        """Raise an InputError for a parameter out of range."""
         checks.not_negative("skew", self.skew)
         checks.whole_number("keys", self.keys)
         checks.whole_number("messages", self.messages, minimum=0, maximum=2**62)
@@ -107,9 +107,9 @@ class DriftingZipfStream(Made):
 
     @property
     def title(self) -> str:
-        """A few words for people."""
+        """Short name for reports and plots."""
         return self.name or f"Zipf {self.skew:g} over {self.keys:,} keys, drifting every {self.every:,} messages"
 
     def law(self) -> DriftingRanks:
-        """Make the tables that draw."""
+        """Build the tables to draw from."""
         return DriftingRanks(self.skew, self.keys, self.every, self.hottest, self.redrawn, self.seed)

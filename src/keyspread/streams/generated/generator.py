@@ -1,7 +1,7 @@
-"""Streams made by a law: message i of one is the same wherever and in whatever parts it is drawn.
+"""Generated streams: message i is the same wherever the stream is drawn, and in whatever parts.
 
-A made stream is a few numbers. It is drawn where it is needed, in a simulation or inside Spark's tasks, and nothing of
-its length travels.
+A generated stream is described by a few numbers. It is drawn where it is needed, in a simulation or inside a Spark
+task, so its messages never travel over the network.
 """
 
 import dataclasses
@@ -15,22 +15,22 @@ from keyspread.hashing import hash_keys
 from keyspread.streams.encoded import Encoded
 
 _CHUNK = 1 << 17
-"""Messages drawn at once: about 1 MB each of uniforms and ranks, whatever the length of the stream."""
+"""Messages drawn at once: about 1 MB of random numbers and 0.5 MB of ranks, however long the stream is."""
 
 
 class Law(Protocol):
-    """What draws the keys 1 … keys."""
+    """A probability law that draws the keys 1 … keys."""
 
     @property
     def keys(self) -> int:
-        """How many keys may occur."""
+        """Number of keys that may occur."""
 
     def draw(self, start: int, messages: int) -> npt.NDArray[np.int32]:
-        """Give the keys of the messages start … start + messages - 1."""
+        """Return the keys of the messages start … start + messages - 1."""
 
 
-class Made(ABC):
-    """A stream of integer keys 1, 2, … drawn by a law; its subclasses are dataclasses of the law's numbers."""
+class GeneratedStream(ABC):
+    """A stream of integer keys 1, 2, … drawn from a law. Subclasses are dataclasses of the law's parameters."""
 
     kind: ClassVar[str]
     messages: int
@@ -40,21 +40,21 @@ class Made(ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """A few words for people."""
+        """Short name for reports and plots."""
 
     @abstractmethod
     def law(self) -> Law:
-        """Make the tables that draw; they cost time and memory in the number of keys."""
+        """Build the tables to draw from; time and memory grow with the number of keys."""
 
     def parameters(self) -> dict[str, Any]:
-        """Give everything that decides the stream, as plain values."""
+        """Return everything that determines the stream, as plain values."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
         values["stream"] = values.pop("name") or self.kind
-        # Of the law: what a simulation counts and seeds has the plain names.
+        # The results of a simulation use the plain names for the keys it counts and for its own seed.
         return {{"keys": "law_keys", "seed": "stream_seed"}.get(name, name): value for name, value in values.items()}
 
     def encoded(self) -> Encoded:
-        """Draw all of it into memory, 4 bytes a message."""
+        """Draw the whole stream into memory, 4 bytes per message."""
         law = self.law()
         ids = np.empty(self.messages, np.int32)
         for start in range(0, self.messages, _CHUNK):
@@ -63,5 +63,5 @@ class Made(ABC):
         return Encoded(ids, hash_keys(np.arange(1, law.keys + 1))).without_absent_keys()
 
     def hashes(self) -> npt.NDArray[np.int64]:
-        """Draw all of it as hashes, 8 bytes a message."""
+        """Draw the whole stream as hashes, 8 bytes per message."""
         return self.encoded().part(0, self.messages)

@@ -1,8 +1,9 @@
-"""Look-alikes of the paper's real streams, which cannot be redistributed: as many messages and keys, as hot a top key.
+"""Look-alikes of the paper's real streams, which cannot be redistributed.
 
-Each is a Zipf law fitted to the three numbers of the paper's Table I: the exponent to the share p_1 of the hottest
-key, the keys that may occur to the number of those that do. The cashtags drift: the hot keys change over the whole
-period. What a look-alike does not copy: the rhythm of a day, and the law of the real tail.
+A look-alike has the number of messages, the number of keys and the share p_1 of the hottest key that the paper's Table
+I gives. It is a Zipf law: the exponent is fitted to p_1, and the number of possible keys to the number of keys that
+occur. The look-alike of the cashtags drifts: its hot keys change over the whole period. A look-alike copies neither the
+daily rhythm of the real stream nor the distribution of its tail.
 """
 
 import math
@@ -17,13 +18,13 @@ from keyspread.errors import InputError
 from keyspread.streams.generated.drift import DriftingRanks, DriftingZipfStream
 from keyspread.streams.generated.zipf import ZipfStream, zipf_probabilities
 
-_EXACT = 10_000  # ranks summed one by one; the others by integrals, whose error is then far below one in a million
-_LEAST_KEYS = 100  # of a scaled look-alike: with fewer, no law has both the share and the keys
+_EXACT = 10_000  # ranks summed one by one; integrals approximate the rest, with an error far below one in a million
+_LEAST_KEYS = 100  # of a scaled look-alike: with fewer keys, no Zipf law fits both p_1 and the number of keys
 
 
 @dataclass(frozen=True)
 class Original:
-    """What the paper's Table I says of a real stream, and our reading of how it drifts."""
+    """What the paper's Table I says about a real stream, and our assumption on how it drifts."""
 
     symbol: str
     what: str
@@ -31,19 +32,19 @@ class Original:
     keys: int
     p1: float
     phases: int = 1
-    """Stretches with hot keys of their own. The paper has no number, only 'changes drastically throughout time'."""
+    """Phases with different hot keys. The paper gives no number, only 'changes drastically throughout time'."""
 
 
 ORIGINALS = {
-    "wp": Original("WP", "Wikipedia page visits of a day, key = URL", 22_000_000, 2_900_000, 0.0932),
+    "wp": Original("WP", "Wikipedia page visits of one day, key = URL", 22_000_000, 2_900_000, 0.0932),
     "tw": Original("TW", "tweets of July 2012, key = word", 1_200_000_000, 31_000_000, 0.0267),
     "ct": Original("CT", "tweets of November 2013, key = cashtag", 690_000, 2_900, 0.0329, phases=8),
 }
-_HOTTEST = 100  # ranks that get other keys where a stream drifts
+_HOTTEST = 100  # ranks that are assigned to other keys when a stream drifts
 
 
 def look_alike(symbol: str, scale: float = 1.0, seed: int = 0) -> ZipfStream | DriftingZipfStream:
-    """Make a stream like WP, TW or CT; `scale` shrinks messages and keys alike and leaves p_1 as it is.
+    """Return a stream like WP, TW or CT; `scale` shrinks messages and keys by the same factor and keeps p_1.
 
     >>> look_alike("wp", scale=0.01)
     ZipfStream(skew=1.01..., keys=..., messages=220000, seed=0, name='WP look-alike, 0.01 of its size')
@@ -69,7 +70,7 @@ def look_alike(symbol: str, scale: float = 1.0, seed: int = 0) -> ZipfStream | D
 
 @lru_cache
 def _fitted(messages: int, keys: int, p1: float) -> tuple[float, int]:
-    """Find the Zipf law whose hottest key has the share p1, and of whose keys so many occur in so many messages."""
+    """Return exponent and number of keys of the Zipf law with the share p1 and `keys` expected keys in `messages`."""
 
     def skew_for(law_keys: float) -> float:
         return _least(lambda skew: 1 / _powers_sum(skew, law_keys) >= p1, 0.0, 4.0)
@@ -79,7 +80,7 @@ def _fitted(messages: int, keys: int, p1: float) -> tuple[float, int]:
 
 
 def _drifting_skew(keys: int, p1: float, phases: int, hottest: int, seed: int) -> float:
-    """Find the exponent with which no key has more than p1 over all phases, and one has just that."""
+    """Return the exponent with which the hottest key has the share p1 over all phases together."""
     law = DriftingRanks(1.0, keys, every=1, hottest=hottest, seed=seed)
     key_of = [law.key_of(phase)[1:].copy() for phase in range(phases)]
 
@@ -93,7 +94,7 @@ def _drifting_skew(keys: int, p1: float, phases: int, hottest: int, seed: int) -
 
 
 def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
-    """Find the least number from which on `enough` holds, by halving."""
+    """Return the smallest number from which on `enough` holds, by bisection."""
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -101,18 +102,18 @@ def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def _powers_sum(skew: float, keys: float) -> float:
-    """Give 1^-skew + … + keys^-skew."""
+    """Return 1^-skew + … + keys^-skew."""
     exact = min(_EXACT, int(keys))
     total = float((np.arange(1, exact + 1, dtype=np.float64) ** -skew).sum())
     if keys > exact:
-        # Euler and Maclaurin: the integral, and half the difference of its ends.
+        # Euler-Maclaurin formula: the integral plus half the difference of the integrand at both ends.
         rest = math.log(keys / exact) if skew == 1 else (keys ** (1 - skew) - exact ** (1 - skew)) / (1 - skew)
         total += rest + (keys**-skew - exact**-skew) / 2
     return total
 
 
 def _occurring(skew: float, keys: float, messages: int) -> float:
-    """Give the expected number of keys that occur: a key with share p does with probability 1 - e^(-messages·p)."""
+    """Return the expected number of keys that occur: a key with share p does with probability 1 - e^(-messages·p)."""
     scale = messages / _powers_sum(skew, keys)
     exact = min(_EXACT, int(keys))
     ranks = np.arange(1, exact + 1, dtype=np.float64)

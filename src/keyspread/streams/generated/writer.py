@@ -1,6 +1,6 @@
-"""Made streams as files, for whoever has no keyspread: all of a stream or nothing, in bounded memory.
+"""Write generated streams to files, for use without keyspread.
 
-What may be changed here: further formats.
+A file appears only when it is complete. Memory use does not depend on the length of the stream.
 """
 
 import gzip
@@ -15,41 +15,40 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from keyspread.errors import InputError
-from keyspread.streams.generated.generator import Made
+from keyspread.streams.generated.generator import GeneratedStream
 
 ENDINGS = (".tsv", ".tsv.gz", ".parquet")
-"""How the file of a written stream may end."""
+"""Endings of the files that can be written."""
 
 _CHUNK = 1 << 20
-"""Messages written at once: some 50 MB as text, whatever the length of the stream."""
+"""Messages written at once: about 50 MB as text, however long the stream is."""
 
 
 def check_writable(path: str, overwrite: bool = False) -> None:
-    """Refuse, before anything is drawn, a file that has another ending, is there already or cannot be made."""
+    """Raise an InputError if the file has another ending, already exists or cannot be created."""
     if not path.lower().endswith(ENDINGS):
-        raise InputError(
-            f"a stream is written to a file that ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {path}"
-        )
+        raise InputError(f"the file of a stream must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {path}")
     if os.path.isdir(path):
         raise InputError(f"{path} is a folder: name a file")
     if os.path.lexists(path) and not overwrite:
-        raise InputError(f"{path} is there already: choose another name, or allow --overwrite")
+        raise InputError(f"{path} already exists: choose another name or pass --overwrite")
     parent = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(parent):
-        raise InputError(f"{path} cannot be written: there is no folder {parent}, make it first")
+        raise InputError(f"{path} cannot be written: there is no folder {parent}, create it first")
 
 
 def write_stream(
-    stream: Made, path: str, *, overwrite: bool = False, progress: Callable[[int], None] | None = None
+    stream: GeneratedStream, path: str, *, overwrite: bool = False, progress: Callable[[int], None] | None = None
 ) -> None:
-    """Write message i as time i and its key: `time<TAB>key` lines, plain or gzip, or Parquet, by the file's ending.
+    """Write message i with the time i: lines of `time<TAB>key`, plain or gzip, or Parquet, by the ending of the file.
 
-    All of it or nothing: the file appears when it is complete. Memory does not grow with the stream. `progress` is
-    called with the messages written so far. Keys are numbers in Parquet; in a text they are texts, and hash as such.
+    The file appears only when it is complete. Memory use does not depend on the length of the stream. `progress` is
+    called with the number of messages written so far. Keys are integers in Parquet. In text files they are strings,
+    which hash differently.
     """
     check_writable(path, overwrite)
     law = stream.law()
-    with _put_in_place(path) as file, _writer(file, path) as write:
+    with _replacement(path) as file, _writer(file, path) as write:
         for start in range(0, stream.messages, _CHUNK):
             count = min(_CHUNK, stream.messages - start)
             write(np.arange(start, start + count), law.draw(start, count).astype(np.int64))
@@ -58,8 +57,8 @@ def write_stream(
 
 
 @contextmanager
-def _put_in_place(path: str) -> Iterator[BinaryIO]:
-    """Open a file beside `path` that takes its place if all goes well, and else is removed, also by Ctrl-C."""
+def _replacement(path: str) -> Iterator[BinaryIO]:
+    """Open a temporary file that replaces `path` if all goes well and is removed otherwise, even by Ctrl-C."""
     parent = os.path.dirname(os.path.abspath(path))
     beside = os.path.join(parent, f".keyspread-{secrets.token_hex(8)}")
     try:
@@ -68,7 +67,9 @@ def _put_in_place(path: str) -> Iterator[BinaryIO]:
         os.replace(beside, path)
     except OSError as problem:
         reason = problem.strerror or str(problem)
-        raise InputError(f"{path} cannot be written ({reason}): check the rights and the room of {parent}") from problem
+        raise InputError(
+            f"{path} cannot be written ({reason}): check the permissions and the free space of {parent}"
+        ) from problem
     finally:
         with suppress(OSError):
             os.remove(beside)
@@ -86,7 +87,7 @@ def _writer(file: BinaryIO, path: str) -> Iterator[_Write]:
         with pa_parquet.ParquetWriter(file, schema) as parquet:
             yield lambda times, keys: parquet.write_table(pa.table([times, keys], schema))
         return
-    # No name and no time in the header: the same stream is the same file.
+    # The gzip header has no name and no time, so that the same stream always gives the same file.
     packed = gzip.GzipFile("", "wb", 6, file, mtime=0) if path.lower().endswith(".gz") else None
     lines = pa_csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
     with packed or nullcontext(), pa_csv.CSVWriter(cast(BinaryIO, packed or file), schema, write_options=lines) as text:

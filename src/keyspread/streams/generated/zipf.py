@@ -1,6 +1,6 @@
 """Zipf streams: key r (r = 1, 2, …) has probability proportional to r^-skew, exactly, for any skew >= 0.
 
-What may be changed here: how fast it draws. What may not: which stream a seed gives.
+Published results depend on the stream of each seed: a change here must not alter it.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
-from keyspread.streams.generated.generator import Made
+from keyspread.streams.generated.generator import GeneratedStream
 
 
 def zipf_probabilities(skew: float, keys: int) -> npt.NDArray[np.float64]:
-    """Exact Zipf law: entry r - 1 is r^-skew / (1^-skew + … + keys^-skew); descending, sums to 1.
+    """Return the exact Zipf law: entry r - 1 is r^-skew / (1^-skew + … + keys^-skew); descending, sums to 1.
 
     >>> zipf_probabilities(1.0, 3).round(4).tolist()  # 1, 1/2, 1/3 over 11/6
     [0.5455, 0.2727, 0.1818]
@@ -27,7 +27,7 @@ def zipf_probabilities(skew: float, keys: int) -> npt.NDArray[np.float64]:
 
 
 class ZipfRanks:
-    """Rank of message i of a stream, for any i: parts drawn apart, in any order, are parts of one stream.
+    """Returns the rank of message i of a Zipf stream for any i: parts drawn separately belong to one stream.
 
     >>> law = ZipfRanks(1.4, keys=1000, seed=7)
     >>> law.draw(0, 5).tolist() == law.draw(0, 2).tolist() + law.draw(2, 3).tolist()
@@ -36,10 +36,11 @@ class ZipfRanks:
 
     def __init__(self, skew: float, keys: int, seed: int = 0) -> None:
         cumulative = np.minimum(np.cumsum(zipf_probabilities(skew, keys)), 1.0)
-        cumulative[-1] = 1.0  # rounding leaves it a little off, and a uniform may be as large as 1 - 2^-53
-        # Guide table: [0, 1) is cut into cells, and the key of a uniform is in first[cell] … first[cell + 1].
+        cumulative[-1] = 1.0  # rounding leaves it slightly off, and a uniform may be as large as 1 - 2^-53
+        # Guide table: [0, 1) is cut into cells, and the key for a uniform is in first[cell] … first[cell + 1].
         # With shares .5 .3 .2 and 4 cells, first is 0 0 1 1 2: a uniform of .3 is in cell 1, key 0 or 1.
-        # A power of two, so that uniform * cells is exact; several cells a key, so that most are decided.
+        # The number of cells is a power of two, so that uniform * cells is exact. With several cells per key, most
+        # cells contain one key only.
         cells = min(1 << 24, 1 << (4 * len(cumulative)).bit_length())
         first = np.searchsorted(cumulative, np.arange(cells + 1) / cells, side="right").astype(np.int32)
         first[-1] = len(cumulative) - 1
@@ -48,13 +49,13 @@ class ZipfRanks:
 
     @property
     def keys(self) -> int:
-        """How many keys there are."""
+        """Number of keys."""
         return len(self._cumulative)
 
     def draw(self, start: int, messages: int) -> npt.NDArray[np.int32]:
-        """Give the ranks (1 is the most frequent key) of the messages start … start + messages - 1."""
+        """Return the ranks (1 is the most frequent key) of the messages start … start + messages - 1."""
         generator = np.random.PCG64(self._seed)
-        generator.advance(start)  # a uniform takes one step of it
+        generator.advance(start)  # each uniform takes one step
         uniforms = np.random.Generator(generator).random(messages)
         cell = (uniforms * self._cells).astype(np.int32)
         ranks = self._first[cell]
@@ -66,8 +67,8 @@ class ZipfRanks:
 
 
 @dataclass(frozen=True)
-class ZipfStream(Made):
-    """A Zipf stream of so many messages; a shorter one is the beginning of a longer one.
+class ZipfStream(GeneratedStream):
+    """A Zipf stream. A shorter stream with the same parameters is the beginning of a longer one.
 
     >>> ZipfStream(1.4, keys=1000, messages=5, seed=7).hashes().tolist() == zipf(1.4, 1000, 9, seed=7)[:5].tolist()
     True
@@ -81,7 +82,7 @@ class ZipfStream(Made):
     kind: ClassVar[str] = "zipf"
 
     def __post_init__(self) -> None:
-        """Refuse what is no stream."""
+        """Raise an InputError for a parameter out of range."""
         checks.not_negative("skew", self.skew)
         checks.whole_number("keys", self.keys)
         checks.whole_number("messages", self.messages, minimum=0, maximum=2**62)
@@ -89,18 +90,18 @@ class ZipfStream(Made):
 
     @property
     def title(self) -> str:
-        """A few words for people."""
+        """Short name for reports and plots."""
         return self.name or f"Zipf {self.skew:g} over {self.keys:,} keys"
 
     def law(self) -> ZipfRanks:
-        """Make the tables that draw."""
+        """Build the tables to draw from."""
         return ZipfRanks(self.skew, self.keys, self.seed)
 
 
 def zipf(skew: float, keys: int, messages: int, seed: int = 0) -> npt.NDArray[np.int64]:
-    """The same stream for the same (skew, keys, seed), and a shorter one is the beginning of a longer one.
+    """Return one hash per message of a Zipf stream: the hash of the integer key r, equal to `hash_keys([r])`.
 
-    Returns one hash per message: the hash of the integer key r, as `hash_keys([r])` gives it.
+    The stream depends on (skew, keys, seed) only; a shorter one is the beginning of a longer one.
 
     >>> from keyspread import hash_keys
     >>> bool(np.isin(zipf(1.4, 1000, 5, seed=7), hash_keys(range(1, 1001))).all())
@@ -115,7 +116,7 @@ def _bisect(
     low: npt.NDArray[np.int32],
     high: npt.NDArray[np.int32],
 ) -> npt.NDArray[np.int32]:
-    """First key whose cumulative probability exceeds the uniform, searched within [low, high] only."""
+    """Return the first key whose cumulative probability exceeds the uniform, within [low, high]."""
     while (low < high).any():
         middle = (low + (high - low) // 2).astype(np.int32)
         beyond = (cumulative[middle] <= uniforms) & (low < high)

@@ -1,10 +1,9 @@
-"""A real stream as a recipe: where it lies and how it is read. Whoever needs it reads it."""
+"""The recipe of a stream in files: where the files are and how to read them. A simulation reads them where it runs."""
 
 import os
 from dataclasses import dataclass
 from typing import Any
 
-from keyspread.errors import InputError
 from keyspread.streams.encoded import Encoded
 from keyspread.streams.readers.files import read_stream
 from keyspread.streams.readers.paths import find_files
@@ -12,7 +11,7 @@ from keyspread.streams.readers.paths import find_files
 
 @dataclass(frozen=True)
 class FileStream:
-    """The messages of a file, folder or pattern, in order. `limit` takes the first so many."""
+    """The messages of a file, folder or pattern, in order; with `limit`, only the first so many."""
 
     path: str
     format: str | None = None
@@ -22,11 +21,11 @@ class FileStream:
 
     @property
     def title(self) -> str:
-        """A few words for people."""
+        """Short name for reports and plots."""
         return os.path.basename(self.path.rstrip("/")) or self.path
 
     def parameters(self) -> dict[str, Any]:
-        """Give everything that decides the stream; sizes and times of the files stand for their content."""
+        """Return everything that determines the stream; sizes and modification times stand for the content of files."""
         files = [os.stat(name) for name in find_files(self.path)]
         return {
             "stream": self.title,
@@ -40,17 +39,6 @@ class FileStream:
         }
 
     def encoded(self) -> Encoded:
-        """Read it."""
+        """Read the stream into memory."""
         found = read_stream(self.path, format=self.format, key=self.key, time=self.time, limit=self.limit)
         return Encoded.of(found.hashes)
-
-
-def find_streams(path: str | os.PathLike[str]) -> list[str]:
-    """List the streams a path means: every entry of a folder, file or folder, is one; else the path itself is."""
-    name = os.fspath(path)
-    if not os.path.isdir(name):
-        return [name]
-    entries = sorted(entry for entry in os.listdir(name) if not entry.startswith((".", "_")))
-    if not entries:
-        raise InputError(f"{name}: nothing in this folder: put files or folders of messages there")
-    return [os.path.join(name, entry) for entry in entries]

@@ -1,15 +1,11 @@
-"""A path becomes a stream: each file is opened, its format told, its messages gathered, all in order of name.
-
-What may be changed here: how files are opened and cut into blocks. The formats are in `formats`; nothing is dropped
-silently.
-"""
+"""`read_stream`: open every file of a path in order of name, find its format and collect its messages."""
 
 import gzip
 import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from typing import BinaryIO, cast
@@ -21,31 +17,24 @@ from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.streams.readers import formats
 from keyspread.streams.readers.key_texts import KeyTexts
-from keyspread.streams.readers.lines import Lines, count_lines
-from keyspread.streams.readers.malformed import Malformed
-from keyspread.streams.readers.messages import Gathering, Messages
+from keyspread.streams.readers.lines import cut_blocks, read_pieces
+from keyspread.streams.readers.messages import Collector, Malformed
 from keyspread.streams.readers.parquet import parquet_rows
-from keyspread.streams.readers.paths import find_files, total_bytes
+from keyspread.streams.readers.paths import find_files
 
-__all__ = ["KeyTexts", "Malformed", "Stream", "read_stream", "total_bytes"]
-
-_BLOCK = 1 << 22
-"""Bytes of text parsed at once: memory is a few blocks, 16 bytes a message, and the distinct keys."""
-
-_GZIP_MAGIC = b"\x1f\x8b"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream read from files: message i is key `keys[hashes[i]]` at `times[i]`."""
+    """A stream read from files: message i has the key `keys[hashes[i]]` and the time `times[i]`."""
 
     times: npt.NDArray[np.int64] | npt.NDArray[np.float64]
     hashes: npt.NDArray[np.int64]
     keys: KeyTexts
     malformed: Malformed
     format: str
-    """As it was given or told; of several files that of the first."""
+    """The format given or found; for several files, the format of the first."""
 
 
 def read_stream(
@@ -58,52 +47,52 @@ def read_stream(
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Stream:
-    """Every message of a file, folder or pattern, in order; lines that are none are counted, or refused if `strict`.
+    """Return every message of a file, folder or pattern, in order. Malformed lines are counted; `strict` rejects them.
 
-    Files of a folder (with its folders; names that begin with . or _ are passed over) or pattern are one stream, in
-    order of name. Each is plain or gzip, told apart by its first bytes. The formats:
+    The files of a folder (including its subfolders) or pattern are one stream, in order of name; names that start
+    with . or _ are skipped. A file may be plain or gzip; its first bytes decide, not its name. The formats:
 
-    - `tsv`: `time<TAB>key` lines. The time is a number; the key is what follows the tab, quotes included, without
-      a further tab; it may be empty
-    - `wikibench`: `counter time url flag` lines, separated by single blanks; the key is the url
-    - `words`, `cashtags`: tweets, one a line, as text or JSON (`full_text` or `text`); each gives a message for
-      each of its words or cashtags, at its `created_at`, or else at the number of its line
-    - `csv`, `json` (lines), `parquet`: the column `key` has the key. With a column `time` messages are sorted by
-      it, and stay in order where it is equal; else the time is the message's number. Texts hash as their bytes,
-      numbers as numbers, null as 42; in CSV all keys are texts
+    - `tsv`: lines of `time<TAB>key`. The time is a number. The key is the rest of the line, including quotes; it may
+      be empty and must not contain a tab.
+    - `wikibench`: lines of `counter time url flag`, separated by single spaces. The key is the url.
+    - `words`, `cashtags`: tweets, one per line, as text or JSON (`full_text` or `text`). Each word or cashtag is one
+      message; its time is the tweet's `created_at`, or else its line number.
+    - `csv`, `json` (JSON lines), `parquet`: the key is in the column `key`. If a column `time` is given, messages are
+      sorted by it, and messages with equal times stay in order; otherwise the time of a message is its position.
+      Strings hash as their bytes, numbers as numbers, null as 42. In CSV all keys are strings.
 
-    Without `format` it is told by the ending (.tsv .tab .txt .csv .json .jsonl .ndjson .parquet .pq, also with .gz)
-    or else the first lines (tsv, wikibench, parquet); tweets must be named. Empty lines are ignored. `limit` stops
-    after so many messages, before they are sorted. `progress` is called with the bytes read so far, of
-    `total_bytes(path)`. A stream without a single message is an InputError.
+    Without `format`, the ending of the file name decides (.tsv .tab .txt .csv .json .jsonl .ndjson .parquet .pq, also
+    followed by .gz), or else the first lines (tsv, wikibench, parquet); `words` and `cashtags` must be named. Empty
+    lines are ignored. `limit` stops after so many messages, before they are sorted. `progress` is called with the
+    number of bytes read so far, out of `total_bytes(path)`. A stream without messages raises an InputError.
     """
     formats.check_format(format)
     if limit is not None:
         limit = checks.whole_number("limit", limit, maximum=2**62)
     names = find_files(path)
-    gathering = Gathering(name_files=names != [os.fspath(path)], strict=strict, limit=limit)
-    reading = _Reading(gathering, format, key, time, progress)
+    collector = Collector(name_files=names != [os.fspath(path)], strict=strict, limit=limit)
+    reader = _Reader(collector, format, key, time, progress)
     for name in names:
-        if not gathering.full:
-            reading.read(name)
-    if not gathering.messages:
-        malformed = gathering.malformed.count > 0
+        if not collector.full:
+            reader.read(name)
+    if not collector.messages:
+        malformed = collector.malformed.count > 0
         empty = "the file is empty" if len(names) == 1 else f"all {len(names)} files are empty"
-        found = str(gathering.malformed) if malformed else reading.nothing or empty
-        remedy = formats.remedy(names[0], format, malformed, reading.expected)
-        raise InputError(f"{os.fspath(path)}: no messages ({found}): {remedy}")
-    times, hashes = np.concatenate(gathering.times), np.concatenate(gathering.hashes)
+        reason = str(collector.malformed) if malformed else reader.nothing or empty
+        remedy = formats.remedy(names[0], format, malformed, reader.expected)
+        raise InputError(f"{os.fspath(path)}: no messages ({reason}): {remedy}")
+    times, hashes = np.concatenate(collector.times), np.concatenate(collector.hashes)
     if time is not None:
         order = np.argsort(times, kind="stable")
         times, hashes = times[order], hashes[order]
-    return Stream(times, hashes, gathering.keys, gathering.malformed, reading.used or "")
+    return Stream(times, hashes, collector.keys, collector.malformed, reader.first_format or "")
 
 
 @dataclass
-class _Reading:
-    """What to read, and where in the files that is."""
+class _Reader:
+    """Reads one file after the other into the collector, and keeps count of bytes and lines."""
 
-    gathering: Gathering
+    collector: Collector
     format: str | None
     key: str | None
     time: str | None
@@ -111,136 +100,82 @@ class _Reading:
     bytes_before: int = 0
     lines_before: int = 0
     lines: int = 0
-    """Lines of the present file that have been read."""
+    """Lines read so far of the current file."""
     nothing: str | None = None
-    """Why a file that is not empty had no message and no malformed line."""
+    """Why a file that is not empty has neither a message nor a malformed line."""
     expected: str | None = None
-    used: str | None = None
-    """The format of the first file that was not empty."""
+    first_format: str | None = None
+    """The format of the first file that is not empty."""
 
     def read(self, path: str) -> None:
         """Read one file."""
         self.lines = 0
         try:
             with open(path, "rb") as file:
-                packed = file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
-                text = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
-                self._read_open(path, file, text)
+                packed = file.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
+                content = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
+                self._read_open(path, file, content)
                 self.bytes_before += file.seek(0, os.SEEK_END) if file.seekable() else 0
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise InputError(
-                f"{path}: broken gzip after line {self.lines} ({error}): fetch or compress the file again"
+                f"{path}: broken gzip after line {self.lines} ({error}): download or compress the file again"
             ) from error
         except OSError as error:
             raise InputError(
-                f"{path}: cannot be read ({error.strerror or error}): check the file and its rights"
+                f"{path}: cannot be read ({error.strerror or error}): check the file and its permissions"
             ) from error
         self.lines_before += self.lines
 
-    def _read_open(self, path: str, file: BinaryIO, text: BinaryIO) -> None:
-        pieces = _pieces(text)
+    def _read_open(self, path: str, file: BinaryIO, content: BinaryIO) -> None:
+        """Read an open file; `content` is the file itself, or unpacks it."""
+        pieces = read_pieces(content)
         first, second = next(pieces, b""), next(pieces, b"")
         if not first.strip(b"\r\n") and not second:
-            return  # empty, so of any format
-        # Only whole lines tell something, unless this is all there is.
+            return  # an empty file fits any format
+        # Only whole lines show the format, unless this is all there is.
         start = first[: first.rfind(b"\n") + 1] if second else first
         format = self.format or formats.guess(path, start or first)
-        self.used = self.used or format
+        self.first_format = self.first_format or format
         formats.refuse_foreign(path, format, first)
         if format not in formats.TABLES:
             for name, value in (("key", self.key), ("time", self.time)):
                 if value is not None:
-                    there = ", ".join(formats.TABLES)
-                    raise InputError(f"{path}: {name}= is for {there} only, got {value!r} with {format}: leave it out")
+                    tables = ", ".join(formats.TABLES)
+                    raise InputError(f"{path}: {name}= is for {tables} only, got {value!r} with {format}: leave it out")
         if format == "parquet":
-            self._read_parquet(path, file, text)
+            self._read_parquet(path, file, content)
             return
         lines = formats.text_format(path, format, self.key, self.time, self.lines_before)
-        for block in _blocks(chain([first, second], pieces), lines):
-            self.gathering.take(path, block)
+        for block in cut_blocks(chain([first, second], pieces), lines):
+            self.collector.take(path, block)
             self.lines = block.last_line
             self.expected = lines.expected
             self._report(file.tell() if file.seekable() else 0)
-            if self.gathering.full:
+            if self.collector.full:
                 break
         lines.end()
         self.nothing = lines.nothing
 
-    def _read_parquet(self, path: str, file: BinaryIO, text: BinaryIO) -> None:
+    def _read_parquet(self, path: str, file: BinaryIO, content: BinaryIO) -> None:
         size = file.seek(0, os.SEEK_END)
-        if text is file:
+        if content is file:
             self._take_rows(path, file, size)
             return
-        # Its table of contents is at the end, and gzip cannot jump there.
+        # The metadata of a Parquet file is at its end, and gzip cannot seek there.
         with tempfile.TemporaryFile() as unpacked:
-            text.seek(0)
-            shutil.copyfileobj(text, unpacked)
+            content.seek(0)
+            shutil.copyfileobj(content, unpacked)
             self._take_rows(path, cast(BinaryIO, unpacked), size)
 
     def _take_rows(self, path: str, file: BinaryIO, size: int) -> None:
         for rows in parquet_rows(path, file, self.key, self.time):
-            self.gathering.take(path, rows)
+            self.collector.take(path, rows)
             self.expected = rows.expected
             self._report(int(size * rows.share))
-            if self.gathering.full:
+            if self.collector.full:
                 break
         self.nothing = "no rows"
 
     def _report(self, bytes_read: int) -> None:
         if self.progress is not None:
             self.progress(self.bytes_before + bytes_read)
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Whole lines of a text format."""
-
-    format: Lines
-    text: bytes
-    first_line: int
-    last_line: int
-
-    @property
-    def expected(self) -> str:
-        return self.format.expected
-
-    def count(self) -> int:
-        return len(self.format.split(self.text))
-
-    def parse(self, lines: int | None = None) -> Messages:
-        text = self.text if lines is None else b"".join(self.format.split(self.text)[:lines])
-        return self.format.parse(text, self.first_line)
-
-
-def _pieces(text: BinaryIO) -> Iterator[bytes]:
-    """Read a file without its byte order mark, never an empty piece but at the very beginning."""
-    piece = text.read(_BLOCK).removeprefix(_BYTE_ORDER_MARK)
-    yield piece
-    while piece := text.read(_BLOCK):
-        yield piece
-
-
-def _blocks(pieces: Iterator[bytes], format: Lines) -> Iterator[_Block]:
-    """Cut a file into blocks of whole records."""
-    parts: list[bytes] = []
-    line = 0
-    for piece in pieces:
-        parts.append(piece)
-        if b"\n" in piece:
-            view = b"".join(parts)
-            end = format.cut(view)
-            parts = [view[end:]]
-            if end:
-                yield (block := _block(format, view[:end], line))
-                line = block.last_line
-    if rest := b"".join(parts):
-        yield _block(format, rest, line)
-
-
-def _block(format: Lines, text: bytes, lines_before: int) -> _Block:
-    """Take the header off; the rest is lines."""
-    header = format.begin(text)
-    lines = lines_before + count_lines(text[:header])
-    text = text[header:]
-    unended = bool(text) and not text.endswith((b"\n", b"\r"))  # the last line of a file may be
-    return _Block(format, text, lines + 1, lines + count_lines(text) + unended)

@@ -1,4 +1,4 @@
-"""The text of every key, kept once: what people are shown where the rest of keyspread works on hashes."""
+"""The text of every key, stored once, for output: everything else in keyspread works on hashes."""
 
 from typing import Any, cast
 
@@ -18,29 +18,29 @@ class KeyTexts:
         self._waiting_keys = 0
 
     def add(self, hashes: npt.NDArray[np.int64], keys: Any) -> None:
-        """Remember keys of any type that `hash_keys` knows; those known already cost nothing in the end."""
+        """Store keys of any type that `hash_keys` accepts; keys that are stored already take no more memory."""
         self._waiting.append((hashes, _as_bytes(keys)))
         self._waiting_keys += len(hashes)
-        # Sorted in when as many wait as are known: O(log) a key, and at most twice the memory needed.
+        # Merge once as many wait as are stored: O(log) per key, and at most twice the memory needed.
         if self._waiting_keys > max(1 << 18, len(self._hashes)):
-            self._settle()
+            self._merge_waiting()
 
-    def _settle(self) -> None:
+    def _merge_waiting(self) -> None:
         if self._waiting:
-            hashes = np.concatenate([self._hashes, *(some for some, _ in self._waiting)])
-            texts = pa.concat_arrays([self._texts, *(some for _, some in self._waiting)])
+            hashes = np.concatenate([self._hashes, *(hashes for hashes, _ in self._waiting)])
+            texts = pa.concat_arrays([self._texts, *(texts for _, texts in self._waiting)])
             self._hashes, places = np.unique(hashes, return_index=True)
             self._texts = texts.take(pa.array(places))
             self._waiting, self._waiting_keys = [], 0
 
     def __len__(self) -> int:
         """Count the distinct keys."""
-        self._settle()
+        self._merge_waiting()
         return len(self._hashes)
 
     def __getitem__(self, key_hash: int) -> str:
-        """Text of the key with this hash, 'null' for a null; KeyError if the stream has no such key."""
-        self._settle()
+        """Return the text of the key with this hash, 'null' for null; raise KeyError if the stream has no such key."""
+        self._merge_waiting()
         place = int(np.searchsorted(self._hashes, key_hash))
         if place == len(self._hashes) or self._hashes[place] != key_hash:
             raise KeyError(key_hash)

@@ -1,137 +1,108 @@
-"""Formats with one message a line and a fixed separator: `time<TAB>key`, and the traces of WikiBench.
+"""Text files: what a text format must provide, and how a file is cut into blocks of whole records.
 
-A line is a message exactly if `message` matches it; parsing whole blocks in columns only makes that fast. What may
-be changed here: further formats of this kind.
+A record is one line in all formats but CSV, where a quoted value may contain line breaks.
 """
 
-import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
+from typing import BinaryIO
 
 from keyspread.streams.readers.messages import Messages
-from keyspread.streams.readers.times import NUMBER, numbers
+
+_BLOCK = 1 << 22
+"""Bytes of text that are parsed at once. Memory use is a few blocks, 16 bytes per message, and the distinct keys."""
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Lines(ABC):
-    """A text format where each line is a record of its own."""
+    """A text format. By default each line is one record and there is no header."""
 
     expected: str
+    """Description of a valid line, for error messages."""
     nothing = "the file is empty"
+    """The reason given if the file has neither a message nor a malformed line."""
 
     def cut(self, view: bytes) -> int:
-        """Find the end of the last whole record; 0 if there is none."""
+        """Return the end of the last whole record, 0 if there is none."""
         return view.rfind(b"\n") + 1
 
     def begin(self, block: bytes) -> int:
-        """Look at a block before it is parsed; gives the bytes of the header at its beginning."""
+        """Look at a block before it is parsed; return the number of header bytes at its start."""
         return 0
 
     def split(self, block: bytes) -> list[bytes]:
-        """Give the records, with their ends, the empty ones included."""
+        """Return the records with their line ends, including empty ones."""
         return block.splitlines(keepends=True)
 
     @abstractmethod
     def parse(self, block: bytes, line: int) -> Messages:
-        """Give the messages of a block of whole records, which begins at this line of the file."""
+        """Return the messages of a block of whole records; `line` is the number of its first line in the file."""
 
     def end(self) -> None:
-        """Check what can only be known when all has been read."""
-        return  # mostly nothing
-
-
-def count_lines(block: bytes) -> int:
-    """Count line ends; '\\r\\n' ends one line, not two."""
-    return block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+        """Check what is known only after the whole file has been read."""
+        return  # most formats have nothing to check
 
 
 @dataclass(frozen=True)
-class Separated(Lines):
-    """Lines of fixed columns, among them `time` and `key`; the others must not be empty, `counter` has digits."""
+class Block:
+    """Whole records of a text file, without the header."""
 
-    expected: str
-    separator: str
-    columns: tuple[str, ...]
-    message: re.Pattern[bytes]
-    whole_times: bool
-    """Times stay int64 where all are whole."""
+    format: Lines
+    text: bytes
+    first_line: int
+    last_line: int
 
-    def parse(self, block: bytes, line: int) -> Messages:
-        """Every line that `message` matches is one; empty lines are ignored."""
-        table, bad = self._columns(block)
-        rows = table.num_rows
-        if "counter" in self.columns:
-            table = self._complete(table)
-        times, valid = numbers(table["time"].combine_chunks())
-        keys = table["key"]
-        if valid is not None:
-            keys = keys.filter(valid)
-        if len(keys) < rows:
-            bad += rows - len(keys)
-            # Encoded anew, or the keys of the lines left out would count as keys of the stream.
-            keys = keys.cast(pa.binary()).dictionary_encode()
-        if not self.whole_times:
-            times = times.astype(np.float64)
-        return Messages(times, keys, bad, self._first_malformed(block) if bad else None)
+    @property
+    def expected(self) -> str:
+        """Description of a valid line, for error messages."""
+        return self.format.expected
 
-    def _first_malformed(self, block: bytes) -> tuple[int, bytes]:
-        return next(
-            (place, line) for place, line in enumerate(block.splitlines()) if line and not self.message.fullmatch(line)
-        )
+    def count(self) -> int:
+        """Count the records, including empty ones."""
+        return len(self.format.split(self.text))
 
-    def _columns(self, block: bytes) -> tuple[Any, int]:
-        """Split at the separators; how many lines had too many or too few of them."""
-        try:
-            return self._split(block), 0
-        except pa.ArrowInvalid:
-            # Not Arrow's own handler of invalid rows: it fails on rows that are not UTF-8.
-            lines = [line for line in block.splitlines() if line]
-            separator, separators = self.separator.encode(), len(self.columns) - 1
-            kept = [line for line in lines if line.count(separator) == separators]
-            return self._split(b"\n".join([*kept, b""])), len(lines) - len(kept)
-
-    def _split(self, block: bytes) -> Any:
-        texts = {name: pa.string() for name in self.columns}
-        # Bytes as they are: a key that is not UTF-8 is still a key, and hashes as those bytes in Spark.
-        types = {**texts, "key": pa.dictionary(pa.int32(), pa.binary())}
-        if not block.strip(b"\r\n"):
-            return pa.schema(types).empty_table()
-        return pa_csv.read_csv(
-            pa.BufferReader(block),
-            read_options=pa_csv.ReadOptions(column_names=list(self.columns), use_threads=False, block_size=len(block)),
-            parse_options=pa_csv.ParseOptions(
-                delimiter=self.separator, quote_char=False, escape_char=False, ignore_empty_lines=True
-            ),
-            convert_options=pa_csv.ConvertOptions(check_utf8=False, strings_can_be_null=False, column_types=types),
-        )
-
-    def _complete(self, table: Any) -> Any:
-        """Leave out lines with an empty column, or a counter that is none."""
-        complete = pc.and_(pc.ascii_is_decimal(table["counter"]), pc.greater(pc.binary_length(table["flag"]), 0))
-        if any(pc.index(chunk.dictionary, b"").as_py() >= 0 for chunk in table["key"].chunks):
-            complete = pc.and_(complete, pc.not_equal(table["key"].cast(pa.binary()), b""))
-        return table if pc.all(complete, min_count=0).as_py() else table.filter(complete)
+    def parse(self, lines: int | None = None) -> Messages:
+        """Return the messages of the first `lines` records, of all if None."""
+        text = self.text if lines is None else b"".join(self.format.split(self.text)[:lines])
+        return self.format.parse(text, self.first_line)
 
 
-_NUMBER = NUMBER.encode()
+def count_lines(block: bytes) -> int:
+    """Count line ends; '\\r\\n' is one line end."""
+    return block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
 
-TSV = Separated(
-    expected="time<TAB>key",
-    separator="\t",
-    columns=("time", "key"),
-    message=re.compile(_NUMBER + rb"\t[^\t\r\n]*"),
-    whole_times=True,
-)
 
-WIKIBENCH = Separated(
-    expected="'counter time url flag', separated by single blanks",
-    separator=" ",
-    columns=("counter", "time", "key", "flag"),
-    message=re.compile(rb"\d+ " + _NUMBER + rb" [^ \r\n]+ [^ \r\n]+"),
-    whole_times=False,
-)
+def read_pieces(file: BinaryIO) -> Iterator[bytes]:
+    """Read a file piece by piece, without its byte order mark. Only the first piece may be empty."""
+    piece = file.read(_BLOCK).removeprefix(_BYTE_ORDER_MARK)
+    yield piece
+    while piece := file.read(_BLOCK):
+        yield piece
+
+
+def cut_blocks(pieces: Iterator[bytes], format: Lines) -> Iterator[Block]:
+    """Cut the pieces of a file into blocks of whole records."""
+    parts: list[bytes] = []
+    line = 0
+    for piece in pieces:
+        parts.append(piece)
+        if b"\n" in piece:
+            view = b"".join(parts)
+            end = format.cut(view)
+            parts = [view[end:]]
+            if end:
+                yield (block := _block(format, view[:end], line))
+                line = block.last_line
+    if rest := b"".join(parts):
+        yield _block(format, rest, line)
+
+
+def _block(format: Lines, text: bytes, lines_before: int) -> Block:
+    """Remove the header and number the lines."""
+    header = format.begin(text)
+    lines = lines_before + count_lines(text[:header])
+    text = text[header:]
+    unended = bool(text) and not text.endswith((b"\n", b"\r"))  # the last line of a file may lack its line end
+    return Block(format, text, lines + 1, lines + count_lines(text) + unended)

@@ -1,10 +1,11 @@
-"""What every format makes of its lines, and how these become one stream: exact counts, exact limit, one type of key.
+"""Messages that a format parsed from its lines, and the collector that joins them into one stream.
 
-A `Part` is a run of lines (or rows) that can be parsed as often as needed; `Gathering` takes parts in order.
+Counts are exact, the limit is exact, all keys have one type, and no line is dropped silently. A `Part` is a run of
+lines (or rows) that can be parsed as often as needed; the `Collector` takes parts in order.
 """
 
 import bisect
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,24 +15,54 @@ import pyarrow as pa
 from keyspread.errors import InputError
 from keyspread.hashing import hash_keys
 from keyspread.streams.readers.key_texts import KeyTexts
-from keyspread.streams.readers.malformed import Malformed, shown
 from keyspread.streams.readers.times import Times
+
+_SHOWN = 80
+"""Characters of a line that a message to people shows."""
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """Lines that do not fit the format: how many there are, and the first of them (numbered from 1).
+
+    `first_file` is set only if the stream was read from a folder or pattern.
+    """
+
+    count: int = 0
+    first_line_number: int | None = None
+    first_text: str | None = None
+    first_file: str | None = None
+
+    def __str__(self) -> str:
+        """Return one line for people, to follow the name of the file."""
+        if not self.count:
+            return "no malformed lines"
+        where = f"line {self.first_line_number}" + (f" of {self.first_file}" if self.first_file else "")
+        if self.count == 1:
+            return f"1 malformed line, {where}: {self.first_text!r}"
+        return f"{self.count} malformed lines, the first is {where}: {self.first_text!r}"
+
+
+def shown(line: bytes) -> str:
+    """Return a line as text for people, shortened if it is long."""
+    text = line[: 4 * _SHOWN].decode("utf-8", "replace").rstrip("\r\n")
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 @dataclass(frozen=True)
 class Messages:
-    """The messages of some lines, in order, and the lines that gave none though they should have."""
+    """The messages of some lines, in order, and the number of malformed lines among them."""
 
     times: Times | None
-    """None where the messages have no time: then it is their number in the stream, from 0."""
+    """None if the messages have no time; then their position in the stream, from 0, is their time."""
     keys: Any
-    """Arrow array. If it is a dictionary, then without nulls, and with no entry that no message has."""
+    """Arrow array. A dictionary array has no nulls and no unused entries."""
     malformed: int = 0
     first_malformed: tuple[int, bytes] | None = None
-    """The first malformed line: its place among these lines, from 0, and what it says."""
+    """The first malformed line: its position among these lines, from 0, and its text."""
 
     def head(self, count: int) -> "Messages":
-        """Give only the first messages; the malformed lines stay."""
+        """Return the first messages only; the count of malformed lines stays as it is."""
         keys = self.keys[:count]
         if pa.types.is_dictionary(keys.type):
             keys = keys.cast(keys.type.value_type)
@@ -43,25 +74,25 @@ class Part(Protocol):
 
     @property
     def expected(self) -> str:
-        """What each line must be, for people."""
+        """Description of a valid line, for error messages."""
 
     @property
     def first_line(self) -> int:
         """Number of the first line in its file, from 1."""
 
     def count(self) -> int:
-        """Count the lines, the empty ones included."""
+        """Count the lines, including empty ones."""
 
     def parse(self, lines: int | None = None) -> Messages:
-        """Give the messages of the first `lines` lines, of all if None; twice the same for the same lines."""
+        """Return the messages of the first `lines` lines, of all if None; repeated calls return the same."""
 
 
 @dataclass
-class Gathering:
-    """What has been read so far, of one file or several."""
+class Collector:
+    """Everything read so far, from one file or several."""
 
     name_files: bool
-    """Whether the path does not say which file a line is in."""
+    """Whether to name the file of a malformed line, because the path means more than one file."""
     strict: bool
     limit: int | None
     messages: int = 0
@@ -78,12 +109,12 @@ class Gathering:
         return self.limit is not None and self.messages >= self.limit
 
     def take(self, path: str, part: Part) -> None:
-        """Add the messages of a part, and its malformed lines; with a limit, none that stand behind it."""
+        """Add the messages and the malformed lines of a part, up to the limit if there is one."""
         found = part.parse()
         left = None if self.limit is None else self.limit - self.messages
         if left is not None and len(found.keys) >= left:
             if found.malformed:
-                # The fewest lines that give enough: the lines behind them are not read, so not malformed either.
+                # Find the fewest lines with enough messages: a malformed line after these is not counted.
                 lines = bisect.bisect_left(range(part.count()), left, key=lambda few: len(part.parse(few).keys))
                 found = part.parse(lines)
             found = found.head(left)
@@ -106,7 +137,7 @@ class Gathering:
         self.messages += count
 
     def _check_kind(self, path: str, keys: Any) -> None:
-        """Refuse 7 in one file and '7' in the next: they would be two keys."""
+        """Raise an InputError if one file has the key 7 and another one '7': these would be two keys."""
         kind = _kind(keys.type)
         if self._kind is None and kind != "null":
             try:
@@ -116,25 +147,25 @@ class Gathering:
             self._kind, self._kind_of = kind, path
         elif kind not in ("null", self._kind):
             raise InputError(
-                f"{path}: keys are {kind} here and {self._kind} in {self._kind_of}, and would hash apart: "
-                "write all files with one type"
+                f"{path}: keys are {kind} here and {self._kind} in {self._kind_of}, so equal keys would hash "
+                "differently: write all files with one key type"
             )
 
     def _note_malformed(self, path: str, part: Part, count: int, place: int, line: bytes) -> None:
         if not self.malformed.count:
             first_file = path if self.name_files else None
             self.malformed = Malformed(0, part.first_line + place, shown(line), first_file)
-        known = self.malformed
-        self.malformed = Malformed(known.count + count, known.first_line_number, known.first_text, known.first_file)
+        before = self.malformed
+        self.malformed = replace(before, count=before.count + count)
         if self.strict:
             raise InputError(
-                f"{path}, line {known.first_line_number}: expected {part.expected}, got {known.first_text!r}: "
-                "mend the line, or read without strict to skip and count such lines"
+                f"{path}, line {before.first_line_number}: expected {part.expected}, got {before.first_text!r}: "
+                "fix the line, or read without strict to skip and count such lines"
             )
 
 
 def _kind(type_of_keys: Any) -> str:
-    """Name types apart that hash apart."""
+    """Return a name for the type; types whose values hash alike share one name."""
     types = pa.types
     if types.is_dictionary(type_of_keys):
         type_of_keys = type_of_keys.value_type

@@ -1,4 +1,4 @@
-"""Parquet files: row after row of two columns, whatever else is in the file."""
+"""Parquet files: only the key and time columns are read, batch by batch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ from keyspread.streams.readers.times import column_times
 
 MAGIC = b"PAR1"
 _BATCH = 1 << 18
-"""Rows that are in memory at once."""
+"""Rows in memory at once."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of a Parquet file; one without a time, where one is asked for, is malformed."""
+    """A batch of rows of a Parquet file. If a time column is given, a row without a time is malformed."""
 
     batch: Any
     first_line: int
     key: str
     time: str | None
     share: float
-    """Of the file's rows, those up to the last of these."""
+    """Share of the file's rows that have been read, including this batch."""
 
     @property
     def expected(self) -> str:
-        """What each row must have."""
+        """Description of a valid row, for error messages."""
         return f"a time in {self.time!r}"
 
     def count(self) -> int:
@@ -37,28 +37,28 @@ class Rows:
         return int(self.batch.num_rows)
 
     def parse(self, lines: int | None = None) -> Messages:
-        """Give the messages of the first rows."""
+        """Return the messages of the first `lines` rows, of all if None."""
         batch = self.batch.slice(0, lines)
         keys = batch.column(self.key)
         if pa.types.is_dictionary(keys.type):
-            keys = keys.cast(keys.type.value_type)  # it may have entries that no row has
+            keys = keys.cast(keys.type.value_type)  # the dictionary may have entries that no row uses
         if self.time is None:
             return Messages(None, keys)
         times, valid = column_times(batch.column(self.time))
         if valid is None:
             return Messages(times, keys)
         first = valid.index(pa.scalar(False)).as_py()
-        without = batch.column(self.time)[first].as_py()
+        bad = batch.column(self.time)[first].as_py()
         return Messages(
             times,
             keys.filter(valid),
             len(valid) - len(times),
-            (first, f"{self.time} = {'null' if without is None else without}".encode()),
+            (first, f"{self.time} = {'null' if bad is None else bad}".encode()),
         )
 
 
 def parquet_rows(path: str, file: BinaryIO, key: str | None, time: str | None) -> Iterator[Rows]:
-    """Read a file's rows in order, some at a time."""
+    """Read the rows of a file in order, in batches."""
     import pyarrow.parquet as pq
 
     try:
@@ -80,4 +80,4 @@ def parquet_rows(path: str, file: BinaryIO, key: str | None, time: str | None) -
             line = end
     except (pa.ArrowException, OSError) as error:
         problem = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path}: broken Parquet file ({problem}): fetch or write the file again") from error
+        raise InputError(f"{path}: broken Parquet file ({problem}): download or write the file again") from error

@@ -1,18 +1,19 @@
-"""Which files a path means: the file itself, all files of a folder, or what a pattern matches; in order of name."""
+"""Which files or streams a path means: a file, all files of a folder, or all matches of a pattern, sorted by name."""
 
 import glob
 import os
 
 from keyspread.errors import InputError
 
-_PASSED_OVER = (".", "_")
-"""Beginnings of names that Spark and others do not take for data: .crc, _SUCCESS, _temporary."""
+_HIDDEN = (".", "_")
+"""Names that start like this are not data, for Spark as well: .crc, _SUCCESS, _temporary."""
 
 
 def find_files(path: str | os.PathLike[str]) -> list[str]:
-    """List the files, at least one. Those in folders that begin with . or _ are passed over, so are such folders.
+    """List the files that a path means, at least one.
 
-    A pattern (`*`, `?`, `[a-c]`, `**` for folders of any depth) finds them if it says so itself: `_*`.
+    Files and folders whose names start with . or _ are skipped. A pattern (`*`, `?`, `[a-c]`, `**` for folders of any
+    depth) finds them only if it names the . or _ itself, such as `_*`.
     """
     name = os.fspath(path)
     if os.path.exists(name):
@@ -24,35 +25,46 @@ def find_files(path: str | os.PathLike[str]) -> list[str]:
         raise InputError(f"{name}: no such file or folder: check the path")
     matches: set[str] = set()
     for match in glob.iglob(name, recursive=True):
-        if not _passed_over(match, name):
+        if not _is_hidden(match, name):
             matches.update(_in_folder(match) if os.path.isdir(match) else [match])
     if not matches:
         raise InputError(f"{name}: no file matches this pattern: check the path")
     return sorted(matches)
 
 
-def _passed_over(match: str, pattern: str) -> bool:
-    """Whether a name on the way to the match begins so, and the pattern did not ask for that by a name of its own."""
-    asked, there = pattern.split(os.sep), match.split(os.sep)
-    fixed = next(place for place, part in enumerate(asked) if glob.has_magic(part))
-    return not any(part.startswith(_PASSED_OVER) for part in asked[fixed:]) and any(
-        part.startswith(_PASSED_OVER) for part in there[fixed:]
+def _is_hidden(match: str, pattern: str) -> bool:
+    """Return whether a file or folder on the way to the match is hidden and the pattern does not name it."""
+    wanted, found = pattern.split(os.sep), match.split(os.sep)
+    fixed = next(place for place, part in enumerate(wanted) if glob.has_magic(part))
+    return not any(part.startswith(_HIDDEN) for part in wanted[fixed:]) and any(
+        part.startswith(_HIDDEN) for part in found[fixed:]
     )
 
 
 def _in_folder(root: str) -> list[str]:
     found = []
     for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(_PASSED_OVER)]
-        found += [os.path.join(folder, name) for name in names if not name.startswith(_PASSED_OVER)]
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        found += [os.path.join(folder, name) for name in names if not name.startswith(_HIDDEN)]
     return sorted(found)
 
 
 def total_bytes(path: str | os.PathLike[str]) -> int:
-    """Sum the sizes of the files that `read_stream` would read: what its `progress` ends at."""
+    """Return the total size of the files that `read_stream` reads; its `progress` ends at this number."""
     try:
         return sum(os.path.getsize(name) for name in find_files(path))
     except OSError as error:
         raise InputError(
-            f"{error.filename}: cannot be read ({error.strerror}): check the file and its rights"
+            f"{error.filename}: cannot be read ({error.strerror}): check the file and its permissions"
         ) from error
+
+
+def find_streams(path: str | os.PathLike[str]) -> list[str]:
+    """List the streams that a path means: each entry of a folder is one stream, any other path is one itself."""
+    name = os.fspath(path)
+    if not os.path.isdir(name):
+        return [name]
+    entries = sorted(entry for entry in os.listdir(name) if not entry.startswith(_HIDDEN))
+    if not entries:
+        raise InputError(f"{name}: nothing in this folder: name a folder that holds one or more streams")
+    return [os.path.join(name, entry) for entry in entries]

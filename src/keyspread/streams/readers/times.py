@@ -1,6 +1,6 @@
-"""A time is a number as it stands, or seconds since 1970 where a date is written: read from columns, with a mask.
+"""Parse times. A number is taken as it is; a date or timestamp becomes seconds since 1970.
 
-What may be changed here: the ways of writing a time that are understood.
+Functions on columns return the times and a mask of the rows that have one.
 """
 
 import datetime
@@ -20,11 +20,14 @@ _MONTHS = ("", "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "O
 _MICROSECONDS = 1e6
 
 Times: TypeAlias = npt.NDArray[Any]
-"""int64 where all times are whole numbers, else float64."""
+"""int64 if all times are whole numbers, else float64."""
 
 
 def numbers(texts: Any) -> tuple[Times, Any]:
-    """Numbers in these texts, int64 if all are whole, else float64; which texts are numbers, None for all."""
+    """Return the numbers in these texts, and a mask of the texts that are numbers (None if all are).
+
+    The numbers are int64 if all are whole, else float64.
+    """
     valid = None
     if not pc.all(pc.ascii_is_decimal(texts), min_count=0).as_py():
         if (fractions := _fractions(texts)) is not None:
@@ -38,24 +41,24 @@ def numbers(texts: Any) -> tuple[Times, Any]:
             return texts.cast(kind).to_numpy(zero_copy_only=False), valid
         except pa.ArrowInvalid:
             continue
-    # Arrow reads no leading plus sign; Python reads all that NUMBER lets through.
+    # Arrow does not accept a leading plus sign; Python accepts everything that NUMBER matches.
     return np.array([float(text) for text in texts.to_pylist()], np.float64), valid
 
 
 def _fractions(texts: Any) -> npt.NDArray[np.float64] | None:
-    """Give the numbers if all texts are numbers and not all are whole: the common case, and fast; else None."""
+    """Return the numbers if all texts are numbers and not all are whole, else None. This common case is fast."""
     try:
         found: npt.NDArray[np.float64] = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         return None
-    # What Arrow takes for a finite number, NUMBER does too; whole ones may have to become int64.
+    # NUMBER matches whatever Arrow reads as a finite number. If all are whole, they may have to become int64.
     return found if np.isfinite(found).all() and (found % 1 != 0).any() else None
 
 
 def column_times(column: Any) -> tuple[Times, Any]:
-    """Times in an Arrow array of numbers, texts, timestamps or dates; which rows have one, None for all.
+    """Return the times in an Arrow array, and a mask of the rows that have one (None if all do).
 
-    TypeError for a column of another type.
+    The array holds numbers, strings, timestamps or dates; any other type raises a TypeError.
     """
     kind, types = column.type, pa.types
     if types.is_dictionary(kind):
@@ -77,7 +80,7 @@ def column_times(column: Any) -> tuple[Times, Any]:
 
 
 def _present(column: Any) -> tuple[Times, Any]:
-    """Leave out nulls, and what is no finite number."""
+    """Drop nulls and everything that is not a finite number."""
     valid = None
     finite = pc.fill_null(pc.is_finite(column), False)
     if not pc.all(finite, min_count=0).as_py():
@@ -96,13 +99,13 @@ def _text_times(column: Any) -> tuple[Times, Any]:
                 return column_times(texts.cast(pa.timestamp("us", zone)))
             except pa.ArrowInvalid:
                 continue
-    # Written in several ways, or not at all: one by one.
+    # The texts mix several notations, or some are no times: parse them one by one.
     each = [moment(text.decode("utf-8", "replace")) for text in texts.cast(pa.binary()).to_pylist()]
     return as_array([time for time in each if time is not None]), pa.array([time is not None for time in each])
 
 
 def moment(text: str) -> float | None:
-    """Read one time: a number, ISO 8601 (UTC where no zone is given) or as Twitter writes it; None if it is neither.
+    """Parse one time: a number, ISO 8601 (UTC if there is no zone) or Twitter's notation; None for anything else.
 
     >>> moment("1219842525"), moment("2008-08-27T13:08:45Z"), moment("Wed Aug 27 13:08:45 +0000 2008"), moment("soon")
     (1219842525, 1219842525.0, 1219842525, None)
@@ -110,7 +113,7 @@ def moment(text: str) -> float | None:
     if _NUMBER.fullmatch(text):
         return plain_number(int(text) if text.lstrip("+-").isdigit() else float(text))
     try:
-        # By hand, not by strptime: that depends on the locale, and is five times slower.
+        # Not strptime: it depends on the locale and is five times slower.
         if written := _TWITTER.fullmatch(text):
             month, day, hour, minute, second, zone_hours, zone_minutes, year = written.groups()
             ahead = datetime.timedelta(hours=int(zone_hours), minutes=int(zone_hours[0] + zone_minutes))
@@ -124,7 +127,7 @@ def moment(text: str) -> float | None:
 
 
 def plain_number(value: Any) -> float | None:
-    """Return a finite int of 64 bits, or a finite float; None for anything else."""
+    """Return the value if it is a finite 64-bit int or a finite float, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, int) and -(2**63) <= value < 2**63:
@@ -136,6 +139,6 @@ def plain_number(value: Any) -> float | None:
 
 
 def as_array(times: list[Any]) -> Times:
-    """Give int64 if all are whole numbers, else float64."""
+    """Return an int64 array if all times are ints, else a float64 array."""
     whole = all(type(time) is int for time in times)
     return np.array(times, np.int64 if whole else np.float64)

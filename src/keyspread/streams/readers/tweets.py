@@ -1,6 +1,6 @@
-"""A tweet a line gives one message for each of its words, or each of its cashtags, in order.
+"""Tweets, one per line: each word (or each cashtag) of a tweet is one message, in order.
 
-What may be changed here: what a word and a cashtag are.
+This module defines what a word and a cashtag are.
 """
 
 import json
@@ -15,27 +15,27 @@ from keyspread.streams.readers.lines import Lines
 from keyspread.streams.readers.messages import Messages
 from keyspread.streams.readers.times import as_array, moment, plain_number
 
-# A word begins where no other goes on, so 'http' is only met at its beginning: 'xhttp://' is a word.
+# A URL must start where no word is under way: in 'xhttp://' the first word is 'xhttp'.
 _URL_OR_WORD = re.compile(r"(?i:https?://|www\.)\S+|([^\W_]+(?:['’][^\W_]+)*)")
-# 'see $BRK.B, $AAPL.Nice' has BRK.B and AAPL: what follows the point of the second is more than a class.
+# 'see $BRK.B, $AAPL.Nice' has BRK.B and AAPL: 'Nice' is too long to be a share class.
 _CASHTAG = re.compile(r"\$([A-Za-z]{1,6}(?:[._][A-Za-z])?)(?![^\W_])")
 _JSON_OBJECT = re.compile(rb'\s*\{\s*["}]')
 
 
 def words(text: str) -> list[str]:
-    """Give runs of letters and digits, apostrophes inside them included, case-folded; URLs are left out.
+    """Return the runs of letters and digits, including apostrophes inside them, case-folded and without URLs.
 
     >>> words("RT @Bob: don’t miss #Berlin2024 https://t.co/x 'IT's OK'")
     ['rt', 'bob', "don't", 'miss', 'berlin2024', "it's", 'ok']
     """
     if text.isascii():
         return [word for word in _URL_OR_WORD.findall(text.lower()) if word]
-    # Folded after the split: a folded İ has a dot of its own, which is no letter.
+    # Fold after the split: a folded İ contains a combining dot, which is not a letter.
     return [word.casefold().replace("’", "'") for word in _URL_OR_WORD.findall(text) if word]
 
 
 def cashtags(text: str) -> list[str]:
-    """Give the symbols behind a dollar sign, in capitals: 1 to 6 letters and perhaps a class.
+    """Return the symbols after a dollar sign, in capitals: 1 to 6 letters and an optional share class.
 
     >>> cashtags("$aapl up, $BRK.B and $RDS_A down, I paid $100 for $GOOGLES")
     ['AAPL', 'BRK.B', 'RDS_A']
@@ -44,19 +44,19 @@ def cashtags(text: str) -> list[str]:
 
 
 class Tweets(Lines):
-    """Tweets as plain text or JSON lines; a tweet without a word, or cashtag, is no message and not malformed."""
+    """Tweets as plain text or JSON lines. A tweet without a word (or cashtag) has no message but is not malformed."""
 
     expected = "a tweet"
 
     def __init__(self, keys_of: Callable[[str], list[str]], *, as_json: bool, lines_before: int) -> None:
-        """Begin a file, of which it is known (`as_json`) or will be seen by its first line whether it is JSON."""
+        """Start a new file. Unless `as_json` is set, its first line decides whether it is JSON or plain text."""
         self.nothing = f"no {keys_of.__name__} in any tweet"
         self._keys_of = keys_of
         self._as_json: bool | None = as_json or None
         self._lines_before = lines_before
 
     def begin(self, block: bytes) -> int:
-        """By the first line that is not blank the file is JSON lines or plain text."""
+        """Decide by the first line that is not blank whether the file is JSON lines or plain text."""
         if self._as_json is None and block.strip():
             self._as_json = _JSON_OBJECT.match(block) is not None
         if self._as_json:
@@ -64,7 +64,7 @@ class Tweets(Lines):
         return 0
 
     def parse(self, block: bytes, line: int) -> Messages:
-        """Give the keys of every tweet, all at the tweet's time: `created_at`, else its line in the stream."""
+        """Return the keys of every tweet. Their time is the tweet's `created_at`, or else its line in the stream."""
         keys: list[str] = []
         counts: list[int] = []
         times: list[Any] = []
@@ -95,7 +95,7 @@ class Tweets(Lines):
 
 
 def _tweet(line: bytes, time: float | None) -> tuple[str | None, float | None]:
-    """Text and time of a tweet in JSON, `time` if it has none; None for what is not as it must be."""
+    """Return the text and the time of a JSON tweet, None for either if it is invalid; `time` is the default time."""
     try:
         tweet = json.loads(line)
     except (ValueError, RecursionError):

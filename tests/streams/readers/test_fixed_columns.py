@@ -1,4 +1,4 @@
-"""WikiBench traces against a plain reader of the same lines."""
+"""WikiBench traces compared with a plain reader of the same lines."""
 
 import gzip
 import re
@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from keyspread.errors import InputError
 from keyspread.hashing import hash_keys
 from keyspread.streams import Malformed, read_stream
-from keyspread.streams.readers import files
+
+BLOCK = "keyspread.streams.readers.lines._BLOCK"
+"""Bytes parsed at once; small in tests, so that every record is cut somewhere."""
 
 
 def naive(data):
@@ -73,7 +75,7 @@ def test_any_lines_in_blocks_of_any_size(tmp_path_factory, lines, block):
     path = tmp_path_factory.mktemp("lines") / "trace"
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_BLOCK", block)
+        patch.setattr(BLOCK, block)
         if naive(data)[0]:
             check(read_stream(path, format="wikibench"), data)
         else:
@@ -86,6 +88,6 @@ def test_strict_says_what_a_line_must_be(write):
     with pytest.raises(InputError) as raised:
         read_stream(path, strict=True)
     assert str(raised.value) == (
-        f"{path}, line 2: expected 'counter time url flag', separated by single blanks, got '1 2 3': "
-        "mend the line, or read without strict to skip and count such lines"
+        f"{path}, line 2: expected 'counter time url flag', separated by single spaces, got '1 2 3': "
+        "fix the line, or read without strict to skip and count such lines"
     )

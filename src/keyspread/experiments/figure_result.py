@@ -1,4 +1,4 @@
-"""A figure that was made: its table, its plot, its verdicts. What the report shows."""
+"""The result of one figure: its table, its plot and its verdicts. The report shows it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,18 +14,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reproduced:
-    """One figure, made anew."""
+class FigureResult:
+    """One reproduced figure."""
 
     figure: Figure
     table: pd.DataFrame
     verdicts: list[Verdict]
     picture: "Picture | None"
     runs: int
+    """Number of simulations behind the table."""
 
     @classmethod
-    def of(cls, figure: Figure, scale: Scale, results: pd.DataFrame) -> "Reproduced":
-        """Make the table from the results of its runs, then judge and draw it."""
+    def of(cls, figure: Figure, scale: Scale, results: pd.DataFrame) -> "FigureResult":
+        """Build the table from the results of the figure's runs, then judge and draw it."""
         runs = figure.runs(scale)
         table = figure.table(scale, results[results["run"].isin([run.id for run in runs])])
         return cls(figure, table, figure.verdicts(table), figure.plot(table), len(runs))

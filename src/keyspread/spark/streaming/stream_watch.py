@@ -1,0 +1,190 @@
+"""`StreamWatch`: what every micro-batch of a running stream did.
+
+Spark's `observe` counts the rows on their way to the workers. When a batch is done, Spark passes the counts to a
+listener, a moment later and in another thread. Under Spark Connect the listener runs in the client.
+"""
+
+import threading
+import uuid
+import warnings
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
+
+from keyspread import checks
+from keyspread.errors import InputError
+from keyspread.spark.routing.hot_keys import count_hottest, read_hottest
+from keyspread.spark.routing.keys import KeyColumn
+from keyspread.spark.watch import Balance, worker_loads
+from keyspread.threshold import checked_threshold, least_hot_count
+
+_ENDED = 100
+"""How many ended queries are remembered."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BatchSeen(Balance):
+    """One micro-batch: its loads and hottest keys, and when and how long it ran.
+
+    `query` is the id of the query, `batch` the number of the batch, `time` its start (UTC), `seconds` its duration.
+    `head` is the number of hot keys: those with at least the threshold's share of the batch. `malformed` counts rows
+    that could not be read, where the source reports them.
+
+    >>> seen = BatchSeen(np.array([6, 4]), (("a", 5),), query="q", batch=3, time="", seconds=0.5, head=1)
+    >>> seen.rows, round(seen.imbalance, 2), seen.to_dict()["hottest"]
+    (10, 0.1, [{'key': 'a', 'rows': 5, 'share': 0.5}])
+    """
+
+    query: str
+    batch: int
+    time: str
+    seconds: float
+    head: int
+    malformed: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, for a line of JSON."""
+        return {
+            "batch": self.batch,
+            "time": self.time,
+            "seconds": self.seconds,
+            "rows": self.rows,
+            "imbalance": self.imbalance,
+            "skew_score": self.skew_score,
+            "head": self.head,
+            "malformed": self.malformed,
+            "loads": self.loads.tolist(),
+            "hottest": [{"key": key, "rows": rows, "share": rows / max(1, self.rows)} for key, rows in self.hottest],
+            "query": self.query,
+        }
+
+
+class StreamWatch(StreamingQueryListener):
+    """Sees every micro-batch of a stream: pass it to one `spread` or `aggregate` as `watch=`, then start the query.
+
+    `batches` holds the last `keep` batches, however long the query runs. `then` lists functions that are called with
+    each finished batch, such as `JsonLines("batches.jsonl")`. If one fails, it warns once and the query continues.
+    Rows that a sink reads twice are counted twice: persist them in `foreachBatch`.
+
+    >>> import tempfile
+    >>> from keyspread.spark import StreamWatch, session, spread
+    >>> spark, folder = session(), tempfile.mkdtemp()
+    >>> rows = spark.range(1000).selectExpr("if(id % 2 = 0, 0, id) AS k")
+    >>> rows.write.parquet(f"{folder}/rows")
+    >>> stream, watch = spark.readStream.schema("k bigint").parquet(f"{folder}/rows"), StreamWatch()
+    >>> writer = spread(stream, "k", workers=4, watch=watch).writeStream.format("noop")
+    >>> query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
+    >>> query.awaitTermination(60) and watch.wait(query)
+    True
+    >>> [(seen.batch, seen.rows, seen.hottest[0]) for seen in watch.batches]
+    [(0, 1000, ('0', 500))]
+    >>> watch.close()
+    """
+
+    def __init__(self, hottest: int = 10, keep: int = 1000, then: Sequence[Callable[[BatchSeen], object]] = ()) -> None:
+        self._hottest = checks.whole_number("hottest", hottest, minimum=0)
+        self._batches: deque[BatchSeen] = deque(maxlen=checks.whole_number("keep", keep))
+        self._then = [_Guarded(function) for function in then]
+        # Several queries may report to one session: each watch recognises its own counts by this name.
+        self._name = f"keyspread_{uuid.uuid4().hex}"
+        self._workers, self._threshold = 0, 0.0
+        self._session: SparkSession | None = None
+        self._malformed: str | None = None
+        self._ended: deque[str] = deque(maxlen=_ENDED)
+        self._changed = threading.Condition()
+
+    @property
+    def batches(self) -> tuple[BatchSeen, ...]:
+        """The last batches, oldest first."""
+        with self._changed:
+            return tuple(self._batches)
+
+    def on(
+        self, routed: DataFrame, key: Sequence[KeyColumn], workers: int, worker: str, options: Mapping[str, Any]
+    ) -> DataFrame:
+        """Return the same rows, counted by this watch on their way; from now on it listens to the session."""
+        if self._workers:
+            raise InputError("this StreamWatch is used already; make a new one for every spread")
+        if not routed.isStreaming:
+            raise InputError("a StreamWatch is for streams, got a bounded DataFrame; use a Watch")
+        self._workers = workers
+        self._threshold = checked_threshold(options.get("threshold"), workers)
+        self._session = routed.sparkSession
+        self._session.streams.addListener(self)
+        # As many keys as can be hot, so that the number of hot keys is known.
+        hottest = count_hottest(routed, key, max(1, self._hottest, int(1 / self._threshold)))
+        return routed.observe(self._name, worker_loads(worker, workers), hottest.alias("hottest"))
+
+    def malformed_in(self, observed: str | None) -> None:
+        """Read the number of malformed rows from the count `malformed` that is observed under this name."""
+        self._malformed = observed
+
+    def wait(self, query: StreamingQuery, seconds: float = 30) -> bool:
+        """Wait until all batches of a query that has ended are known; return False if that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: str(query.runId) in self._ended, seconds)
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._session is not None:
+            self._session.streams.removeListener(self)
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802  (Spark's name, as are those below)
+        """Do nothing: there is nothing to count yet."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Take the counts of a batch, if this watch counted it."""
+        progress = event.progress
+        counted = progress.observedMetrics.get(self._name)
+        if counted is None:
+            return
+        seen = self._seen(progress, counted)
+        with self._changed:
+            self._batches.append(seen)
+        for function in self._then:
+            function(seen)
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Remember that the query has ended."""
+        with self._changed:
+            self._ended.append(str(event.runId))
+            self._changed.notify_all()
+
+    def _seen(self, progress: Any, counted: Any) -> BatchSeen:
+        loads = np.zeros(self._workers, np.int64)
+        for item in counted["loads"] or ():
+            loads[item["item"]] = item["count"]
+        keys = read_hottest(counted["hottest"])
+        least = least_hot_count(self._threshold, int(loads.sum()))
+        malformed = progress.observedMetrics.get(self._malformed) if self._malformed is not None else None
+        return BatchSeen(
+            loads,
+            tuple(keys[: self._hottest]),
+            query=str(progress.id),
+            batch=int(progress.batchId),
+            time=str(progress.timestamp),
+            seconds=progress.batchDuration / 1000,
+            head=sum(rows >= least for _, rows in keys),
+            malformed=int(malformed["malformed"] or 0) if malformed is not None else 0,
+        )
+
+
+class _Guarded:
+    """A function that may fail: the first failure is a warning, later ones are silent."""
+
+    def __init__(self, function: Callable[[BatchSeen], object]) -> None:
+        self._function, self._warned = function, False
+
+    def __call__(self, seen: BatchSeen) -> None:
+        try:
+            self._function(seen)
+        except Exception as problem:
+            if not self._warned:
+                self._warned = True
+                warnings.warn(f"batch {seen.batch} was not passed on ({problem}): the query continues", stacklevel=2)

@@ -1,0 +1,138 @@
+"""Every loop over messages picks the workers that the plain loop picks, and leaves the same loads."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive
+from kernel_streams import keys_of, marks_of, senders, small_candidates, streams
+from keyspread.kernels import routing
+from keyspread.kernels.balance import new_balance, regroup
+from keyspread.kernels.routing import EVERYONE, Identity, clear_candidates, new_candidates, no_candidates
+
+random_messages = settings(max_examples=60, deadline=None)
+
+
+def expected(messages, sender, rules, turn=0):
+    """The workers, the loads and the next turn by the oracle."""
+    identity, sent, loads = sender
+    loads = list(loads)
+    routed, turn = naive.route_loop(
+        messages, rules, salt=int(identity.salt), start=identity.start + sent, turn=turn, loads=loads
+    )
+    return routed, loads, turn
+
+
+def balance_of(loads):
+    balance = new_balance(len(loads))
+    balance.loads[:] = loads
+    regroup(balance)
+    return balance
+
+
+def numbers(loads):
+    return np.array(loads, np.int64)
+
+
+@random_messages
+@given(streams(), senders())
+def test_route_by_key(messages, sender):
+    identity, _, loads = sender
+    out, after = np.empty(len(messages), np.int32), numbers(loads)
+    routing.route_by_key(keys_of(messages), out, identity, after)
+    cold = [(key, weight, False) for key, weight, _ in messages]
+    assert (out.tolist(), after.tolist()) == expected(cold, sender, naive.Rules("first"))[:2]
+
+
+@random_messages
+@given(streams(), senders())
+def test_route_least_of_two(messages, sender):
+    identity, sent, loads = sender
+    out, after = np.empty(len(messages), np.int32), numbers(loads)
+    routing.route_least_of_two(keys_of(messages), out, sent, identity, after)
+    cold = [(key, weight, False) for key, weight, _ in messages]
+    assert (out.tolist(), after.tolist()) == expected(cold, sender, naive.Rules())[:2]
+
+
+@random_messages
+@given(streams(), senders(), st.data())
+def test_route_head_in_turn(messages, sender, data):
+    identity, sent, loads = sender
+    turn = data.draw(st.integers(0, len(loads) - 1))
+    out, after = marks_of(messages), numbers(loads)
+    following = routing.route_head_in_turn(keys_of(messages), out, sent, identity, after, turn)
+    assert (out.tolist(), after.tolist(), following) == expected(messages, sender, naive.Rules(hot="turn"), turn)
+
+
+@random_messages
+@given(streams(), senders(), st.integers(1, 9))
+def test_route_head_to_few(messages, sender, choices):
+    identity, sent, loads = sender
+    out, after = marks_of(messages), numbers(loads)
+    routing.route_head_to_few(keys_of(messages), out, sent, identity, after, choices)
+    assert (out.tolist(), after.tolist()) == expected(messages, sender, naive.Rules(choices=choices))[:2]
+
+
+@random_messages
+@given(streams(), senders())
+def test_route_head_to_anyone(messages, sender):
+    identity, sent, loads = sender
+    out, balance, candidates = marks_of(messages), balance_of(loads), new_candidates(len(loads), 20, 10)
+    half = len(messages) // 2  # the second call continues where the first ended
+    keys = keys_of(messages)
+    routing.route_head_to_anyone(keys[:half], out[:half], sent, identity, balance, candidates)
+    routing.route_head_to_anyone(keys[half:], out[half:], sent + half, identity, balance, candidates)
+    assert (out.tolist(), balance.loads.tolist()) == expected(messages, sender, naive.Rules(hot="all"))[:2]
+
+
+@random_messages
+@given(streams(), senders(), st.integers(1, 40), st.integers(2, 12))
+def test_route_head_to_row(messages, sender, choices, rows):
+    """With room for one key up to room for all: when it runs out, all rows are dropped and written again."""
+    identity, sent, loads = sender
+    out, balance, candidates = marks_of(messages), balance_of(loads), small_candidates(len(loads), rows)
+    half = len(messages) // 2
+    keys = keys_of(messages)
+    routing.route_head_to_row(keys[:half], out[:half], sent, identity, balance, candidates, choices)
+    routing.route_head_to_row(keys[half:], out[half:], sent + half, identity, balance, candidates, choices)
+    assert (out.tolist(), balance.loads.tolist()) == expected(messages, sender, naive.Rules(choices=choices))[:2]
+    for row in range(1, int(candidates.used[0])):  # every row holds the candidates of its owner
+        key = int(candidates.owner[row])
+        among = naive.slot_candidates(key, int(identity.salt), choices, range(len(loads)))
+        assert naive.bits_of(candidates.rows[row]) == set(among)
+        assert candidates.least[row] <= min(balance.loads[worker] for worker in among)
+
+
+def test_rows_that_do_not_fit_into_the_cache_are_prefetched_and_change_nothing():
+    workers, keys = 3000, np.random.default_rng(1).integers(0, 2**64, 120, np.uint64)
+    messages = [(int(key), 1, number % 5 > 0) for number, key in enumerate(np.repeat(keys, 4))]
+    sender = Identity(np.uint64(99), 5), 0, [0] * workers
+    candidates = new_candidates(workers, 200, 3000)
+    assert candidates.rows.size > 1 << 16
+    balance, out = balance_of([0] * workers), marks_of(messages)
+    routing.route_head_to_row(keys_of(messages), out, 0, sender[0], balance, candidates, 20)
+    assert (out.tolist(), balance.loads.tolist()) == expected(messages, sender, naive.Rules(choices=20))[:2]
+
+
+@pytest.mark.parametrize("workers", [1, 64, 65, 300])
+def test_new_candidates_hold_everyone_and_nothing_else(workers):
+    candidates = new_candidates(workers, capacity=7, most_rows=100)
+    assert naive.bits_of(candidates.rows[EVERYONE]) == set(range(workers))
+    assert not candidates.rows[EVERYONE + 1 :].any()
+    assert (candidates.row_of.tolist(), candidates.used.tolist()) == ([-1] * 7, [1])
+    assert len(candidates.rows) == 101
+
+
+def test_long_rows_take_less_room_and_a_scheme_without_a_head_hardly_any():
+    assert new_candidates(100_000, 10, 10**6).rows[1:].nbytes <= 1 << 24
+    assert sum(array.nbytes for array in no_candidates()) < 3000
+
+
+def test_cleared_candidates_are_written_again_with_the_new_number_of_choices():
+    identity, candidates, balance = Identity(np.uint64(3), 0), new_candidates(50, 5, 10), balance_of([0] * 50)
+    key = np.array([77], np.uint64)
+    for choices in (5, 9):
+        clear_candidates(candidates)
+        routing.route_head_to_row(key, np.zeros(1, np.int32), 0, identity, balance, candidates, choices)
+        assert naive.bits_of(candidates.rows[1]) == set(naive.slot_candidates(77, 3, choices, range(50)))
