@@ -61,7 +61,7 @@ def test_the_screen(run, spark):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workers", "3"], "Spark has 2 cores here and would run that many of 3 workers at once"),
+        (["--workers", "3"], "Spark has 2 cores here and cannot run 3 workers at once"),
         (["--senders", "0"], "senders must be at least 1, got 0"),
         (["--workers", "0"], "workers must be at least 1, got 0"),
         (["--skews", "high"], "--skews must be numbers separated by commas, such as 1.4,2.0, got 'high'"),

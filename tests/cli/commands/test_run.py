@@ -139,7 +139,7 @@ def test_files_results_and_plans(run, spark, clicks, tmp_path):
     assert {(row["user"], row["total"]) for row in rows} == {("anna", "30"), ("bert", "6"), ("carl", "9")}
 
     code, _, err = run(*arguments, "--out", out)
-    assert (code, err) == (2, f"keyspread: error: {out} is there already: choose another name, or allow --overwrite\n")
+    assert (code, err) == (2, f"keyspread: error: {out} exists already: choose another name, or use --overwrite\n")
     code, shown, _ = run(
         *arguments, "--plan-in", plan, "--out", out, "--out-format", "parquet", "--overwrite", "--json"
     )
@@ -147,7 +147,7 @@ def test_files_results_and_plans(run, spark, clicks, tmp_path):
     assert json.loads(shown)["out"] == str(out)
     assert spark.read.parquet(str(out)).count() == 3
     code, _, err = run(*arguments[:-4], "--workers", 3, "--plan-in", plan)
-    assert (code, err) == (2, "keyspread: error: the plan is for 2 workers, asked are 3: plan anew, or ask for those\n")
+    assert (code, err) == (2, "keyspread: error: the plan is for 2 workers, got 3 workers: make a new plan, or use 2\n")
     code, shown, _ = run(*arguments[:-4], "--workers", 3, "--previous", plan)
     assert code == 0
     assert "of the rows moved" in shown
@@ -157,14 +157,14 @@ def test_files_results_and_plans(run, spark, clicks, tmp_path):
 def test_strict(run, clicks):
     code, out, err = run("run", "--input", clicks, "--key", "user", "--strict")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "clicks.csv: 1 malformed line, such as 'broken,1,2': mend the file" in err
+    assert "clicks.csv: 1 malformed line, such as 'broken,1,2': fix the file" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--input", "nowhere.csv"], "nowhere.csv: no such file or folder"),
-        (["--input", "{clicks}"], "say which column is the key; the columns are user, amount"),
+        (["--input", "{clicks}"], "name the key column; the columns are user, amount"),
         (["--input", "{clicks}", "--key", "name"], "there is no column 'name'; the columns are user, amount"),
         (["--input", "{clicks}", "--key", "user", "--skew", "2"], "--skew is for zipf and drift only, got 2 with"),
         (["--input", "{clicks}", "--format", "xml"], "unknown format 'xml'"),
@@ -183,15 +183,15 @@ def test_strict(run, clicks):
         (["--aggregate", "s=sum(amount)"], "`amount` cannot be resolved"),
         (["--aggregate", "s=sum(1 +)"], "Syntax error"),
         (["--aggregate", "s=sum(id)", "--aggregate", "s=max(id)"], "the name 's' is used twice"),
-        (["--out", "{clicks}"], "is there already"),
+        (["--out", "{clicks}"], "exists already"),
         (["--out", "nowhere/out"], "there is no folder"),
         (["--out", "/dev/null/out"], "there is no folder /dev/null"),
-        (["--out", "new", "--out-format", "xml"], "results are written as csv or parquet, got 'xml'"),
+        (["--out", "new", "--out-format", "xml"], "results are written as csv or parquet, got format 'xml'"),
         (["--out-format", "csv"], "--out-format csv has no effect without --out"),
         (["--plan-in", "nowhere.json"], "--plan-in nowhere.json: cannot be read (No such file or directory)"),
         (["--plan-in", "{clicks}"], "not a keyspread plan"),
         (["--scheme", "pkg", "--plan-out", "p.json"], "--plan-out is for --scheme planned only, got pkg"),
-        (["--plan-out", "{clicks}"], "is there already"),
+        (["--plan-out", "{clicks}"], "exists already"),
         (["--master", "banana"], "unknown master 'banana'"),
         (
             ["--master", "spark://127.0.0.1:1"],
@@ -220,7 +220,7 @@ def test_results_never_replace_what_is_read(run, spark, tmp_path):
         *("--out", tmp_path / "rows", "--overwrite"),
     )
     assert (code, err.count("\n")) == (2, 1)
-    assert "is where the rows come from" in err
+    assert "contains the input" in err
     assert spark.read.parquet(str(tmp_path / "rows")).count() == 3
 
 

@@ -130,7 +130,7 @@ def test_a_folder_that_grows(run, spark, tmp_path):
     assert sum(row["total"] for row in spark.read.parquet(str(out)).collect()) == 30 + 6 + 5
     code, _, noted = run(*same[:-4], "--batches", 1)
     assert (code, noted.count("\n")) == (2, 1)
-    assert "is of another run, aggregate was" in noted
+    assert "belongs to another run (aggregate was" in noted
 
 
 def test_a_time_limit_without_a_checkpoint(run, monkeypatch, tmp_path):
@@ -157,7 +157,7 @@ def test_a_time_limit_without_a_checkpoint(run, monkeypatch, tmp_path):
         (["--messages", "5"], "--messages is for a run without --streaming, got 5: leave it out"),
         (["--strict"], "--strict is for a run without --streaming: leave it out"),
         (["--plan-out", "p"], "--plan-out is for a run without --streaming, got p"),
-        (["--scheme", "planned"], "scheme planned needs all rows before it deals one: a stream takes look-ahead"),
+        (["--scheme", "planned"], "scheme planned needs all rows before it routes the first: use look-ahead"),
         (["--scheme", "magic"], "unknown scheme 'magic'"),
         (["--tolerance", "0.1"], "'tolerance' is for schemes such as d-choices; look-ahead takes threshold"),
         (["--threshold", "2"], "threshold is a share"),
@@ -176,11 +176,11 @@ def test_a_time_limit_without_a_checkpoint(run, monkeypatch, tmp_path):
         (["--topic", "t"], "--topic is for --input kafka only, got 't' with zipf: leave it out"),
         (["--master", "sc://host"], "--streaming does not work with Spark Connect, got --master sc://host"),
         (["--checkpoint", "{file}"], "--checkpoint must be a folder, {file} is a file"),
-        (["--checkpoint", "{foreign}"], "foreign is of another query, not of keyspread run: choose another folder"),
-        (["--checkpoint", "{before}", "--skew", "2"], "is of another run, skew was 1.4, got 2.0: ask for that, or"),
-        (["--out", "{file}"], "is a file, and results are a folder: choose another name"),
-        (["--out", "{foreign}"], "foreign holds 'offsets', which is no batch: choose another folder"),
-        (["--out", "{results}"], "holds batches of another run: choose another folder, or go on with its --checkpoint"),
+        (["--checkpoint", "{foreign}"], "foreign belongs to a query of another program: choose another folder"),
+        (["--checkpoint", "{before}", "--skew", "2"], "belongs to another run (skew was 1.4, got 2.0): use that, or"),
+        (["--out", "{file}"], "is a file, but results are a folder: choose another name"),
+        (["--out", "{foreign}"], "foreign holds 'offsets', which is not a batch: choose another folder"),
+        (["--out", "{results}"], "holds batches of another run: choose another folder, or resume with its --check"),
         (["--out", "nowhere/out"], "there is no folder"),
         (["--out-format", "csv"], "--out-format csv has no effect without --out"),
         (["--aggregate", "m=median(key)"], "'median' cannot be merged from parts"),
@@ -213,19 +213,19 @@ def test_options_of_a_stream_need_streaming(capsys, option):
 
 def test_a_batch_that_is_recorded_twice_counts_once(tmp_path):
     record = RunRecord(str(tmp_path))
-    assert not record.goes_on({"key": ["a"]})
+    assert not record.resumes({"key": ["a"]})
     record.begin({"key": ["a"]})
-    assert not record.goes_on({"key": ["b"]})  # no batch was done yet
+    assert not record.resumes({"key": ["b"]})  # no batch was done yet
     (tmp_path / "offsets").mkdir()
     assert record.rows_so_far() == 0
     assert [record.add(batch, rows) for batch, rows in [(0, 5), (1, 7), (1, 7), (2, 1)]] == [5, 12, 12, 13]
     again = RunRecord(f"file://{tmp_path}")
-    assert again.goes_on({"key": ["a"]})
+    assert again.resumes({"key": ["a"]})
     assert again.rows_so_far() == 13
     assert again.add(2, 4) == 16
     (tmp_path / "keyspread" / "settings.json").write_text("{")
     with pytest.raises(InputError, match=r"settings.json cannot be read .*: choose another folder"):
-        again.goes_on({"key": ["a"]})
+        again.resumes({"key": ["a"]})
     assert not [one.name for one in (tmp_path / "keyspread").iterdir() if one.name.startswith(".")]
 
 

@@ -57,7 +57,7 @@ def run_streaming(options: RunOptions) -> None:
     with _checkpoint(streaming.checkpoint) as checkpoint:
         identity |= {"aggregate": aggregates or None, "out": output.out and _absolute(output.out)}
         record = RunRecord(checkpoint)
-        resumes = record.goes_on(identity)
+        resumes = record.resumes(identity)
         results = None if output.out is None else find_results(output.out, output.out_format, resumes)
         record.begin(identity)
         with hold_stderr(not spark.verbose) as held, ExitStack() as running:
@@ -101,7 +101,7 @@ def _until_stopped(
 ) -> Iterator["BatchSeen"]:
     """Yield batches as they finish, until there are enough of them, time is up, or a stop was requested."""
     end = float("inf") if seconds is None else time.monotonic() + seconds
-    while stream.goes_on() and not stop.is_set() and time.monotonic() < end:
+    while stream.continues() and not stop.is_set() and time.monotonic() < end:
         try:
             yield finished.get(timeout=0.1)
         except queue.Empty:
