@@ -61,7 +61,7 @@ def _grouped(df: DataFrame, expression: Column) -> StructField:
 def field_of(parameter: str, expression: Column, query: Callable[[Column], DataFrame]) -> StructField:
     """Return the name and type of an expression, the first column of `query`; refuse it if Spark cannot analyse it."""
     try:
-        with _quiet():
+        with quiet_analysis():
             return query(expression).schema[0]
     except AnalysisException as problem:
         raise InputError(f"{parameter} {expression!r} {_reason(problem)}") from None
@@ -91,7 +91,7 @@ def _reason(problem: AnalysisException) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_analysis() -> Iterator[None]:
     """Keep PySpark from printing the analysis errors of this block: we report them ourselves."""
     from pyspark.logger import PySparkLogger
 

@@ -11,7 +11,7 @@ from pyspark.sql.types import DataType, StructField, TimestampNTZType, Timestamp
 
 from keyspread.errors import InputError
 from keyspread.spark.failures import why
-from keyspread.spark.routing.keys import column, type_of
+from keyspread.spark.routing.keys import column, quiet_analysis, type_of
 
 WATERMARK = "spark.watermarkDelayMs"  # Spark marks a column of event time with this key in its metadata
 
@@ -52,7 +52,8 @@ class Windows:
                 f"call .withWatermark({time!r}, '10 minutes') before"
             )
         try:
-            df.select(found._column(df))
+            with quiet_analysis():
+                df.select(found._column(df)).schema  # noqa: B018  (under Connect only this asks Spark)
         except PySparkException as problem:
             raise InputError(f"window={window!r}, slide={slide!r} is not possible: {why(str(problem))}") from None
         return found
