@@ -21,10 +21,8 @@ from keyspread.spark.kafka import check_brokers, connector, kafka_source, split,
 CASES = Path(__file__).with_name("kafka_cases.py")
 
 
-@pytest.mark.skipif(
-    not os.environ.get("KEYSPREAD_TEST_KAFKA"),
-    reason="takes two minutes with a real broker: set KEYSPREAD_TEST_KAFKA=1 to run it",
-)
+@pytest.mark.slow
+@pytest.mark.spark
 def test_the_cases_pass_with_a_real_broker():
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTEST_"))}
     done = subprocess.run(

@@ -317,7 +317,7 @@ def test_bad_input(streaming, tmp_path):
     count = {"n": "count(*)"}
     cases = [
         (stream, {"window": "5 seconds"}, "windows of a stream need a watermark: call .withWatermark"),
-        (stream, {"window": "5 seconds", "time": "time"}, "windows of a stream need a watermark on 'time', or"),
+        (stream, {"window": "5 seconds", "time": "time"}, "windows of a stream need a watermark on 'time', otherwise"),
         (marked, {"window": "soon"}, "window='soon', slide=None is not possible: "),
         (
             marked,

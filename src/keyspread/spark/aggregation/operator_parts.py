@@ -43,6 +43,10 @@ class OperatorParts:
         self._fields = df.sparkSession.createDataFrame([], self._result).toArrow().schema
         self.identity: Any = f"{type(operator).__name__} -> {operator.schema}"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the key's columns: a Column cannot be pickled, and executors do not need it."""
+        return {name: value for name, value in vars(self).items() if name != "_names"}
+
     @property
     def width(self) -> int:
         """The number of columns before the state: the hash and the key."""

@@ -44,10 +44,14 @@ class SqlParts:
         self._kinds = df.groupBy().agg(*self._parts()).schema.fields
         self.identity: Any = _identity(aggregates, wanted)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the key's columns: a Column cannot be pickled, and executors do not need it."""
+        return {name: value for name, value in vars(self).items() if name != "_names"}
+
     @property
     def width(self) -> int:
         """The number of columns before the parts in a stream's tables: the hash and the key."""
-        return 1 + len(self._first) + len(self._names)
+        return 1 + len(self._first) + len(self._key_names)
 
     @property
     def schema(self) -> StructType:
