@@ -1,4 +1,4 @@
-"""A deployment on Spark: dealt as simulated, exact or refused, and a millisecond of work that is one."""
+"""A deployment on Spark: routed as simulated, wrong results refused, and emulated work that takes its time."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from keyspread.deployment.answer_check import WrongResultError, check_exact
 from keyspread.deployment.deploy import deploy, steps
 from keyspread.deployment.setup import Setup
 from keyspread.deployment.slots import Slots
-from keyspread.deployment.source_messages import at_sources
+from keyspread.deployment.source_messages import messages_at_sources
 from keyspread.deployment.throughput import measure_throughput
 
 SETUP = Setup(skews=(2.0,), workers=2, sources=3, keys=50, milliseconds=0.1, seconds=0.1, arrivals=0.1)
@@ -20,7 +20,7 @@ SETUP = Setup(skews=(2.0,), workers=2, sources=3, keys=50, milliseconds=0.1, sec
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that stands still but for sleeping, which overshoots by a tenth of a millisecond."""
+    """A clock that advances only by sleeping, and each sleep overshoots by a tenth of a millisecond."""
 
     class Clock:
         now, sleeps = 1000.0, 0
@@ -29,10 +29,10 @@ def clock(monkeypatch):
             self.sleeps += 1
             self.now += seconds + 0.0001
 
-    made = Clock()
-    monkeypatch.setattr(emulated_work.time, "time", lambda: made.now)
-    monkeypatch.setattr(emulated_work.time, "sleep", made.sleep)
-    return made
+    clock = Clock()
+    monkeypatch.setattr(emulated_work.time, "time", lambda: clock.now)
+    monkeypatch.setattr(emulated_work.time, "sleep", clock.sleep)
+    return clock
 
 
 def test_slept_work_takes_its_time_however_much_a_sleep_overshoots(clock):
@@ -41,16 +41,16 @@ def test_slept_work_takes_its_time_however_much_a_sleep_overshoots(clock):
     assert work.end() == pytest.approx(1001.0, abs=0.0003)
     assert finished == sorted(finished)
     assert finished[-1] == pytest.approx(1001.0, abs=0.0003)
-    assert clock.sleeps < 500  # several messages a sleep: waking costs a core
+    assert clock.sleeps < 500  # several messages per sleep: waking costs CPU
 
 
-def test_a_message_is_not_begun_before_it_is_sent(clock):
+def test_work_on_a_message_does_not_start_before_it_is_sent(clock):
     work = emulated_work.begin_work("sleep", 0.001)
     assert work.do(not_before=1005.0) == pytest.approx(1005.001, abs=0.0002)
-    assert work.do(not_before=1003.0) == pytest.approx(1005.002, abs=0.0002)  # sent before, but it had to wait
+    assert work.do(not_before=1003.0) == pytest.approx(1005.002, abs=0.0002)  # sent earlier, but it had to wait
 
 
-def test_burnt_work_uses_a_core():
+def test_cpu_work_keeps_a_core_busy():
     import time
 
     begin = time.thread_time()
@@ -61,30 +61,30 @@ def test_burnt_work_uses_a_core():
 
 
 @pytest.mark.parametrize("scheme", ["partial-key", "d-choices"])
-def test_a_stream_is_dealt_as_it_is_simulated(spark, scheme):
-    with at_sources(spark, SETUP, 2.0, 400) as rows:
+def test_a_stream_is_routed_as_in_the_simulation(spark, scheme):
+    with messages_at_sources(spark, SETUP, 2.0, 400) as rows:
         run = measure_throughput(rows, SETUP, 2.0, scheme, 300, 0)  # the first 300 of them
-    dealt = ks.simulate(SETUP.stream(2.0, 300).encoded(), scheme, SETUP.workers, sources=SETUP.sources)
-    assert run.longest_queue == dealt.loads.max()
-    assert run.replicas == dealt.replicas
-    assert run.state_bytes == 16 * dealt.replicas
+    simulated = ks.simulate(SETUP.stream(2.0, 300).encoded(), scheme, SETUP.workers, sources=SETUP.sources)
+    assert run.longest_queue == simulated.loads.max()
+    assert run.replicas == simulated.replicas
+    assert run.state_bytes == 16 * simulated.replicas
     assert run.sending + run.working + run.merging == pytest.approx(run.seconds)
 
 
-def test_every_step_is_told_and_every_run_counted_but_the_first(spark):
+def test_every_step_is_reported_and_the_first_run_is_not_counted(spark):
     setup = replace(SETUP, schemes=("sg",), arrivals=0, repetitions=2)
-    told = []
-    found = deploy(spark, setup, told.append)
-    assert len(told) == steps(setup)
+    reported = []
+    found = deploy(spark, setup, reported.append)
+    assert len(reported) == steps(setup)
     assert [run.repetition for run in found.throughput] == [0, 1]
     assert found.latency == ()
 
 
-def test_a_run_whose_workers_were_late_is_not_counted(spark, monkeypatch):
+def test_a_run_whose_workers_start_too_late_is_not_counted(spark, monkeypatch):
     monkeypatch.setattr(latency, "_TRIES", 1)
     slots = Slots(spark, SETUP.workers)
     with (
-        at_sources(spark, SETUP, 2.0, SETUP.arriving) as rows,
+        messages_at_sources(spark, SETUP, 2.0, SETUP.arriving) as rows,
         pytest.raises(latency.TooSlowError, match="2 workers were not running after 0 s: use fewer"),
     ):
         latency.measure_queues(rows, slots, SETUP, 2.0, "key", head_start=0)

@@ -1,4 +1,4 @@
-"""Measurements: medians, and ratios within a round; stored and read again they are the same."""
+"""Measurements: medians, ratios within a round, and a round trip through JSON."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ def run(scheme, repetition, messages, seconds):
 @pytest.fixture
 def deployment():
     setup = Setup(skews=(2.0,), schemes=("kg", "sg"), repetitions=3)
-    # In the second round the machine was twice as slow, for all.
+    # In the second round, the machine was half as fast for all schemes.
     runs = [run("key", 0, 100, 1), run("key", 1, 100, 2), run("key", 2, 100, 1)]
     runs += [run("shuffle", 0, 1000, 2), run("shuffle", 1, 1000, 4), run("shuffle", 2, 1000, 2.5)]
     predicted = [
@@ -50,11 +50,11 @@ def test_a_measurement_survives_json(deployment):
 
 
 @pytest.mark.parametrize("values", [[], {}, {"format": 1}, {"format": 1, "setup": {"workers": 3}}])
-def test_what_is_no_measurement_is_refused(values):
+def test_other_json_is_refused(values):
     with pytest.raises(InputError, match="is not what keyspread bench deployment --json prints"):
         Deployment.from_dict(values)
 
 
 def test_a_measurement_of_another_format_is_refused(deployment):
-    with pytest.raises(InputError, match="is of format 0, this is 1: measure it again"):
+    with pytest.raises(InputError, match="has format 0, this version reads 1: measure it again"):
         Deployment.from_dict({**deployment.to_dict(), "format": 0})

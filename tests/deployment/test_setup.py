@@ -1,4 +1,4 @@
-"""A setup: the paper's by default, refused in one line where it makes no sense, and the same after JSON."""
+"""A setup: the paper's by default, invalid ones refused in one line, and a round trip through JSON."""
 
 import json
 
@@ -18,7 +18,7 @@ def test_the_defaults_are_the_papers():
     assert Setup(schemes=("KG", "Planned", "dc")).schemes == ("key", "planned", "d-choices")
 
 
-def test_runs_are_scaled_so_that_the_busiest_worker_is_at_work_equally_long():
+def test_runs_are_scaled_so_that_the_busiest_worker_always_works_equally_long():
     setup = Setup(seconds=2.0)
     assert setup.scaled(0.5) == 4_000
     assert setup.scaled(1 / 80) == 160_000
@@ -33,8 +33,8 @@ def test_a_setup_survives_json():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"skews": ()}, "skews must name one or more, each once, got none"),
-        ({"skews": (1.0, 1.0)}, "skews must name one or more, each once, got 1.0, 1.0"),
+        ({"skews": ()}, "skews must have one or more values, each once, got none"),
+        ({"skews": (1.0, 1.0)}, "skews must have one or more values, each once, got 1.0, 1.0"),
         ({"skews": (-1.0,)}, "skew must not be negative"),
         ({"schemes": ("best",)}, "unknown scheme 'best'"),
         ({"workers": 0}, "workers must be at least 1, got 0"),
@@ -50,7 +50,7 @@ def test_what_cannot_be_deployed_is_refused(wrong, message):
         Setup(**wrong)
 
 
-def test_the_model_knows_who_is_held_up():
+def test_the_model_predicts_which_schemes_saturate_early():
     setup = Setup(skews=(2.0,), workers=20, sources=4, seconds=0.5, arrivals=1.0)
     found = {scheme: predict(setup, 2.0, scheme) for scheme in setup.schemes}
     best = setup.best_rate
@@ -63,7 +63,7 @@ def test_the_model_knows_who_is_held_up():
     assert all(one.sending > 0 for one in found.values())
 
 
-def test_the_model_goes_on_beyond_one_machine():
+def test_the_model_also_predicts_more_workers():
     setup = Setup(skews=(2.0,), workers=20, sources=4, seconds=0.2, arrivals=0)
     few, many = (predict(setup, 2.0, "key", workers) for workers in (20, 400))
     assert many.rate == pytest.approx(few.rate, rel=0.05)  # more workers do not help
@@ -71,5 +71,5 @@ def test_the_model_goes_on_beyond_one_machine():
     assert few.waiting is None
 
 
-def test_a_stream_cannot_be_planned_whole():
+def test_a_stream_uses_look_ahead_instead_of_planned():
     assert [streaming(scheme) for scheme in ("planned", "w-choices")] == ["look-ahead", "w-choices"]

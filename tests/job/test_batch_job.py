@@ -1,4 +1,4 @@
-"""The main job: any source and scheme give the plain answer, and what is said of the schemes is what they do."""
+"""The batch job: every source and scheme gives the plain result, and the reported loads are the real ones."""
 
 import gzip
 import json
@@ -18,8 +18,7 @@ from keyspread.job.batch_job import result_schema, run_job
 from keyspread.job.sinks import Target, check_columns, find_target, write, write_text
 from keyspread.job.sources import file_source, find_files, zipf_source
 from keyspread.spark import plan
-from keyspread.spark.failures import SparkError, in_one_line, why
-from keyspread.spark.launch.master import check_answers, check_master
+from keyspread.spark.failures import SparkError, in_one_line
 from keyspread.streams import ZipfRanks, zipf, zipf_probabilities
 
 LAW = {"skew": 1.4, "keys": 300, "messages": 20_000, "seed": 5}
@@ -37,14 +36,14 @@ def source(spark):
 
 
 def parts(array):
-    """What each sender gets: Spark cuts a range evenly."""
+    """Return the rows of each sender: Spark splits a range evenly."""
     cuts = [len(array) * sender // SENDERS for sender in range(SENDERS + 1)]
     return [array[begin:end] for begin, end in pairwise(cuts)]
 
 
 def naive(hashes, route):
-    """Loads and replicas, row by row."""
-    workers = np.concatenate([route(sender, own) for sender, own in enumerate(parts(hashes))])
+    """Count loads and replicas row by row."""
+    workers = np.concatenate([route(sender, part) for sender, part in enumerate(parts(hashes))])
     return np.bincount(workers, minlength=WORKERS).tolist(), set(zip(hashes.tolist(), workers.tolist(), strict=True))
 
 
@@ -79,16 +78,16 @@ def test_counts_loads_and_replicas_are_those_of_plain_python(source, ranks, sche
     assert (result.rows, result.keys) == (LAW["messages"], len(counts))
     hot = {key for key, rows in counts.items() if rows >= LAW["messages"] / (5 * WORKERS)}
     assert result.hot_keys == len(hot)
-    assert steps == ["counting keys"] * (scheme == "planned") + ["dealing and merging", "comparing schemes"]
+    assert steps == ["counting keys"] * (scheme == "planned") + ["routing and merging", "comparing schemes"]
     assert list(result.seconds) == steps
 
     hashes = ks.hash_keys(ranks.astype(np.int64))
     ways = {
-        name: lambda sender, own, name=name: ks.Sender(name, WORKERS, source=sender, seed=2).route(own)
+        name: lambda sender, part, name=name: ks.Sender(name, WORKERS, source=sender, seed=2).route(part)
         for name in {scheme, "key", "partial-key"} - {"planned"}
     }
     if scheme == "planned":
-        ways["planned"] = lambda sender, own: result.plan.route(own, start=sender << 33)
+        ways["planned"] = lambda sender, part: result.plan.route(part, start=sender << 33)
     assert result.outcomes[0].scheme == scheme
     assert {one.scheme for one in result.outcomes} == set(ways)
     for one in result.outcomes:
@@ -106,7 +105,7 @@ def test_counts_loads_and_replicas_are_those_of_plain_python(source, ranks, sche
     result.release()
 
 
-def test_a_plan_goes_from_run_to_run(source):
+def test_a_plan_is_used_by_later_runs(source):
     first = plan(source.rows, "key", WORKERS)
     again = run_job(source, WORKERS, plan=first, top=0)
     assert again.outcomes[0].busiest < 1.01
@@ -126,14 +125,14 @@ def test_a_plan_goes_from_run_to_run(source):
         ({"tolerance": 0.1}, "'tolerance' is for schemes such as d-choices; planned takes threshold, sample"),
         ({"scheme": "pkg", "sample": 0.1}, "'sample' is for scheme planned only, got scheme partial-key"),
         ({"scheme": "dc", "plan": ks.plan(np.arange(9), 3)}, "'plan' is for scheme planned only"),
-        ({"plan": ks.plan(np.arange(9), 3)}, "the plan is for 3 workers, asked are 2"),
-        ({"plan": ks.plan(np.arange(9), 2), "sample": 0.5}, "a plan is given, so 'sample' has nothing to do"),
+        ({"plan": ks.plan(np.arange(9), 3)}, "the plan is for 3 workers, got 2 workers: make a new plan, or use 3"),
+        ({"plan": ks.plan(np.arange(9), 2), "sample": 0.5}, "a plan is given, so 'sample' has no effect"),
         ({"threshold": 2}, "threshold is a share"),
         ({"aggregates": {"KEY": "count(*)"}}, "the result would have two columns 'KEY'"),
         ({"aggregates": {"a": "count(*)", "A": "count(*)"}}, "the result would have two columns 'A'"),
     ],
 )
-def test_what_does_not_go_together_is_refused(source, given, message):
+def test_options_that_conflict_are_refused(source, given, message):
     with pytest.raises(InputError, match=message):
         run_job(source, **{"workers": 2, **given})
 
@@ -144,7 +143,7 @@ PLAIN = {"007": (3, 6), "8": (1, 5), None: (1, 1), "a,b": (1, 2)}
 
 @pytest.fixture
 def written(tmp_path):
-    """The same rows in every format, with a malformed line where the format can have one."""
+    """Write the same rows in several formats, with a malformed line where the format allows one."""
     quoted = {None: "", "a,b": '"a,b"'}
     lines = [f"{quoted.get(user, user)},{amount}" for user, amount in ROWS]
     (tmp_path / "rows.csv").write_text("\n".join(["user,amount", *lines, "1,2,3"]) + "\n")
@@ -209,22 +208,22 @@ def test_time_and_key_files_are_read_as_the_simulator_reads_them(spark, tmp_path
         ("empty.csv", "", "no rows, the file is empty"),
         ("header.csv", "a,b\n", "header.csv: no rows$"),
         ("bad.tsv", "no tab\n", "bad.tsv: no rows but 1 malformed line, such as 'no tab'"),
-        ("text.json", "hello\n", "no line of it is a JSON object"),
+        ("text.json", "hello\n", "no line is a JSON object: write one object per line"),
         ("short.parquet", "hello", "short.parquet: cannot be read"),
         ("cut.tsv.gz", gzip.compress(b"1\ta\n" * 10_000, mtime=0)[:60], "cut.tsv.gz: cannot be read .*Unexpected end"),
-        ("packed.tsv", gzip.compress(b"1\ta\n", mtime=0), "is gzip, which Spark knows by the ending .gz only"),
-        ("what", "1\ta\n", "say which format it is, one of csv, json, parquet, tsv"),
+        ("packed.tsv", gzip.compress(b"1\ta\n", mtime=0), "is gzip, which Spark recognises only by the ending .gz"),
+        ("what", "1\ta\n", "the ending is not that of a format: name the format, one of csv, json, parquet, tsv"),
         ("no.csv", "x,y\n1,2\n", "there is no column 'a'; the columns are x, y"),
     ],
 )
-def test_bad_files(spark, tmp_path, name, content, message):
+def test_bad_files_are_refused(spark, tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InputError, match=message), in_one_line():
         run_job(file_source(spark, find_files(str(path)), () if "tsv" in name else ["a"]), 2)
 
 
-def test_files_that_are_not_there(tmp_path):
+def test_missing_files_are_refused(tmp_path):
     with pytest.raises(InputError, match="no such file or folder"):
         find_files(str(tmp_path / "a.csv"))
     with pytest.raises(InputError, match="no file matches this pattern"):
@@ -233,7 +232,7 @@ def test_files_that_are_not_there(tmp_path):
         find_files(str(tmp_path))
     for name in ("a.csv", "b.json"):
         (tmp_path / name).write_text("x")
-    with pytest.raises(InputError, match="have different endings: say which format"):
+    with pytest.raises(InputError, match="have different endings: name the format"):
         find_files(str(tmp_path))
     assert find_files(str(tmp_path), "CSV").format == "csv"
     with pytest.raises(InputError, match="unknown format 'xml'; known are csv, json, parquet, tsv"):
@@ -261,7 +260,7 @@ def test_results_are_written_whole_or_not_at_all(spark, tmp_path, format):
     read = spark.read.option("header", True).format(format).load(str(path)).collect()
     assert sorted((int(row.id), row.text) for row in read) == [(0, "x y"), (1, "x y"), (2, "x y")]
 
-    with pytest.raises(InputError, match="is there already: choose another name, or allow --overwrite"):
+    with pytest.raises(InputError, match="exists already: choose another name, or use --overwrite"):
         find_target(str(path))
     again = find_target(str(path), overwrite=True)
     with pytest.raises(SparkError), in_one_line():
@@ -277,8 +276,8 @@ def test_targets_that_are_refused(spark, tmp_path, source):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "thesis.txt").touch()
     for name, message in [
-        ("no/folder", "there is no folder .*, make it first"),
-        ("file", "is a file, and results are a folder"),
+        ("no/folder", "there is no folder .*, create it first"),
+        ("file", "is a file, but results are a folder"),
         ("folder", "holds 'thesis.txt', which Spark did not write"),
     ]:
         with pytest.raises(InputError, match=message):
@@ -298,70 +297,3 @@ def test_text_is_written_at_once(tmp_path):
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("a", "newer")]
     with pytest.raises(InputError, match="cannot be written"):
         write_text("new", str(tmp_path / "no" / "a"))
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "Spark gave no reason"),
-        (
-            "[UNRESOLVED_COLUMN] A column `a` cannot be resolved. SQLSTATE: 42703; line 1 pos 4;\n'Project",
-            "A column `a` cannot be resolved.",
-        ),
-        (
-            "An error occurred while calling o4.count.\n: org.apache.spark.SparkException: Job aborted\n\tat a.b(C)\n"
-            "Caused by: java.io.IOException: outer\n\tat x\nCaused by: java.util.zip.ZipException: inner\n\tat y",
-            "ZipException: inner",
-        ),
-        (
-            "Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent failure: "
-            "Lost task 0.0 in stage 3.0 (TID 3) (host executor driver): java.io.IOException: full\n\tat x",
-            "java.io.IOException: full",
-        ),
-        (
-            "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  File x\n"
-            "keyspread.errors.InputError: workers must be at least 1\n",
-            "workers must be at least 1",
-        ),
-        ("x" * 1000, "x" * 299 + "…"),
-    ],
-)
-def test_why_is_one_line(text, reason):
-    assert why(text) == reason
-
-
-@pytest.mark.parametrize(
-    ("master", "message"),
-    [
-        ("banana", "unknown master 'banana'; known are local"),
-        ("local[0]", "unknown master"),
-        ("spark://", "names no host and port; write it as in spark://host:7077"),
-        ("spark://host:port", "names no host and port"),
-        ("spark://127.0.0.1:1,localhost:1", r"no Spark answers at .* \(127.0.0.1:1: .*, localhost:1: .*\): check"),
-        ("sc://127.0.0.1:1/;token=x", "no Spark answers"),
-        ("yarn", "needs HADOOP_CONF_DIR or YARN_CONF_DIR"),
-    ],
-)
-def test_masters_that_are_refused(monkeypatch, master, message):
-    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
-    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
-    with pytest.raises(InputError, match=message):
-        check_master(master)
-
-
-def test_local_masters_are_fine():
-    for master in ("local", "local[2]", "local[*]", "local[2, 4]", "local[*,4]"):
-        check_master(master)
-
-
-def test_a_cluster_must_give_cores_in_time(spark):
-    check_answers(spark, "here")
-
-    class Slow:
-        def range(self, *_, **__):
-            import time
-
-            time.sleep(5)
-
-    with pytest.raises(InputError, match=r"spark://there gave no cores within 0.1 seconds"):
-        check_answers(Slow(), "spark://there", seconds=0.1)

@@ -1,4 +1,4 @@
-"""Sources of streams: the same rows as the bounded ones have, batch after batch."""
+"""Streaming sources: the same rows as the batch sources, batch by batch."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ ROWS = [("007", 3), ("a,b", 5), ("007", 4), ("é", -1)]
 
 
 def write(folder, format, rows):
-    """Write rows as one file, with a malformed line where the format can have one; give how many such lines."""
+    """Write one file, with a malformed line where the format allows one; return the number of malformed lines."""
     name = folder / f"{len(list(folder.iterdir()))}.{format}"
     if format == "parquet":
         pq.write_table(pa.table({"key": [key for key, _ in rows], "amount": [amount for _, amount in rows]}), name)
@@ -33,8 +33,8 @@ def write(folder, format, rows):
     return 1
 
 
-def taken(source, checkpoint):
-    """Run a query over what is there: its rows, and the malformed lines that it counted."""
+def read_all(source, checkpoint):
+    """Run a query over all existing files; return its rows and its count of malformed lines."""
     rows = []
     query = (
         source.rows.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
@@ -48,7 +48,7 @@ def taken(source, checkpoint):
 
 
 @pytest.mark.parametrize("format", ["csv", "json", "parquet", "tsv"])
-def test_a_folder_is_read_as_the_bounded_source_reads_it_and_then_what_is_new(spark, tmp_path, format):
+def test_a_folder_is_read_as_by_the_batch_source_and_then_only_new_files(spark, tmp_path, format):
     folder = tmp_path / "in"
     folder.mkdir()
     malformed = write(folder, format, ROWS)
@@ -57,15 +57,15 @@ def test_a_folder_is_read_as_the_bounded_source_reads_it_and_then_what_is_new(sp
     assert stream.rows.isStreaming
     bounded = file_source(spark, find_files(str(folder)), key)
     assert (stream.rows.schema, stream.key) == (bounded.rows.schema, bounded.key)
-    assert taken(stream, tmp_path / "checkpoint") == (Counter(bounded.rows.collect()), malformed)
+    assert read_all(stream, tmp_path / "checkpoint") == (Counter(bounded.rows.collect()), malformed)
     write(folder, format, [("new", 1)])
-    found, counted = taken(file_source(spark, find_files(str(folder)), key, streaming=True), tmp_path / "checkpoint")
+    found, counted = read_all(file_source(spark, find_files(str(folder)), key, streaming=True), tmp_path / "checkpoint")
     assert ([row["key"] for row in found], counted) == (["new"], malformed)
 
 
 def test_partitions_of_an_endless_source(spark):
     stream = ZipfStream(1.4, 100, 0)
-    with pytest.raises(InputError, match="rows_a_batch must be at least 1, got 0"):
+    with pytest.raises(InputError, match="rows_per_batch must be at least 1, got 0"):
         endless_source(spark, stream, 0)
     with pytest.raises(InputError, match="partitions must be at least 1, got 0"):
         endless_source(spark, stream, 5, partitions=0)

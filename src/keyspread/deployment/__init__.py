@@ -1,4 +1,4 @@
-"""The paper's Q4, throughput and latency on a running engine: what is measured, and what was predicted.
+"""The benchmark on a running engine (the paper's Q4): throughput and latency, measured and predicted.
 
-No engine here: `keyspread.deployment.deploy` measures.
+Setups, predictions and stored measurements need no engine; `keyspread.deployment.deploy` measures on Spark.
 """

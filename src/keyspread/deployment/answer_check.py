@@ -1,4 +1,4 @@
-"""Is a merged result the exact one? Asked after every run of a benchmark: a fast wrong answer is worth nothing."""
+"""Check that a merged result is exact, after every run of the benchmark: a fast wrong answer is worth nothing."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ from keyspread.streams import ZipfStream
 
 
 class WrongResultError(KeyspreadError):
-    """What the workers counted does not add up to what was sent."""
+    """The workers' counts differ from what was sent."""
 
 
 def check_exact(stream: ZipfStream, counted: Mapping[int, int]) -> None:
-    """Refuse counts by key that are not those of the stream."""
+    """Raise a WrongResultError if the counts per key are not those of the stream."""
     exact = np.bincount(stream.law().draw(0, stream.messages), minlength=stream.keys + 1)
     found = np.zeros_like(exact)
     found[list(counted)] = list(counted.values())

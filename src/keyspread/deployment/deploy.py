@@ -1,4 +1,4 @@
-"""`deploy`: the paper's Q4 on Spark. Everything measured scheme by scheme in turn, and predicted beside it."""
+"""`deploy`: the paper's Q4 on Spark. It measures all schemes in turn and adds predictions."""
 
 from collections.abc import Callable
 
@@ -8,54 +8,54 @@ from keyspread.deployment.latency import measure_micro_batches, measure_queues
 from keyspread.deployment.measurements import Deployment, LatencyRun, ThroughputRun
 from keyspread.deployment.prediction import predict
 from keyspread.deployment.setup import Setup
-from keyspread.deployment.slots import Slots
-from keyspread.deployment.source_messages import at_sources
+from keyspread.deployment.slots import Slots, master_of
+from keyspread.deployment.source_messages import messages_at_sources
 from keyspread.deployment.throughput import measure_throughput
-from keyspread.spark.classic import master_of
 
 
 def deploy(spark: SparkSession, setup: Setup, progress: Callable[[str], None] | None = None) -> Deployment:
-    """Measure throughput and latency of every scheme on every stream; `progress` is told of each step.
+    """Measure throughput and latency of every scheme on every stream; call `progress` with the name of each step.
 
-    Rounds are interleaved: a disturbance of the machine meets all schemes, and ratios within a round cancel it.
+    Schemes take turns within each round, so a disturbance of the machine affects all of them, and ratios within a round
+    cancel it.
 
     >>> from keyspread.spark import session
     >>> setup = Setup(skews=(2.0,), schemes=("sg",), workers=1, sources=2, seconds=0.1, repetitions=1, arrivals=0)
-    >>> [run.longest_queue for run in deploy(session(), setup).throughput]  # one worker has all 100 messages
+    >>> [run.longest_queue for run in deploy(session(), setup).throughput]  # the only worker gets all 100 messages
     [100]
     """
-    tell = progress or (lambda step: None)
+    report = progress or (lambda step: None)
     slots = Slots(spark, setup.workers)
-    tell("predicting")
+    report("predicting")
     predicted = {(skew, scheme): predict(setup, skew, scheme) for skew in setup.skews for scheme in setup.schemes}
-    tell("starting the workers")
+    report("starting the workers")
     slots.start()
     throughput: list[ThroughputRun] = []
     latency: list[LatencyRun] = []
     for skew in setup.skews:
         messages = {scheme: setup.scaled(predicted[skew, scheme].share) for scheme in setup.schemes}
-        with at_sources(spark, setup, skew, max(setup.arriving, *messages.values())) as rows:
-            if not throughput:  # once, not counted: the JVM compiles what it runs often while it runs
-                tell("warming up")
+        with messages_at_sources(spark, setup, skew, max(setup.arriving, *messages.values())) as rows:
+            if not throughput:  # the first run is not counted: the JVM still compiles
+                report("warming up")
                 longest = max(messages, key=lambda scheme: messages[scheme])
                 measure_throughput(rows, setup, skew, longest, messages[longest], repetition=-1)
             for repetition in range(setup.repetitions):
                 for scheme in setup.schemes:
-                    tell(f"throughput {scheme} {skew:g}")
+                    report(f"throughput {scheme} {skew:g}")
                     slots.ready()
                     throughput.append(measure_throughput(rows, setup, skew, scheme, messages[scheme], repetition))
             for scheme in setup.schemes if setup.arriving else ():
-                tell(f"latency {scheme} {skew:g}")
+                report(f"latency {scheme} {skew:g}")
                 needed = max(run.sending + run.late for run in throughput if run.scheme == scheme)
                 latency.append(measure_queues(rows, slots, setup, skew, scheme, head_start=1 + 1.5 * needed))
     for scheme in setup.schemes if setup.arriving else ():
-        tell(f"micro-batches {scheme}")
+        report(f"micro-batches {scheme}")
         latency.append(measure_micro_batches(spark, slots, setup, max(setup.skews), scheme))
     where = str(master_of(spark))
     return Deployment(setup, tuple(throughput), tuple(latency), tuple(predicted.values()), where)
 
 
 def steps(setup: Setup) -> int:
-    """Say how often `deploy` tells of a step."""
+    """Return how often `deploy` calls `progress`."""
     cells = len(setup.skews) * len(setup.schemes)
     return 3 + cells * setup.repetitions + (cells + len(setup.schemes) if setup.arriving else 0)

@@ -1,4 +1,4 @@
-"""The daemon of Python workers, with the kernels of all schemes compiled too: for benchmarks, before their clock."""
+"""The daemon of Python workers for the benchmark: it compiles the kernels of all schemes before the clock starts."""
 
 import numpy as np
 from pyspark.daemon import manager

@@ -1,8 +1,8 @@
-"""Latency: every message carries when it was sent, and its worker records when it finished it.
+"""Latency: every message carries the time when it was sent, and its worker records when it was finished.
 
-Two ways. `measure_queues` has all workers running and gives each message to its worker at the time it is sent, as an
-engine with a queue before every worker does; Spark routes and moves the messages, ahead of that time. In
-`measure_micro_batches` a streaming query does all of it live, a batch after the other.
+There are two ways to measure it. `measure_queues` starts all workers first, and each worker takes a message at the time
+it is sent, as in an engine with a queue before every worker; Spark routes and moves the messages ahead of that time. In
+`measure_micro_batches`, a streaming query does everything live, batch by batch.
 """
 
 import tempfile
@@ -29,37 +29,37 @@ _POLL = 0.05
 
 
 class TooSlowError(KeyspreadError):
-    """The workers were not up when the first message was sent."""
+    """The workers were not running when the first message was sent."""
 
 
 def measure_queues(
     rows: DataFrame, slots: Slots, setup: Setup, skew: float, scheme: str, head_start: float
 ) -> LatencyRun:
-    """Let messages come to running workers at a steady rate; each worker takes its own first come first served.
+    """Send messages to running workers at a steady rate; each worker works on them in order of arrival.
 
-    `head_start` is the time for messages to be routed and for all workers to begin, before the first message is sent. A
-    run in which a worker began too late is not counted but done again, with twice the time.
+    `head_start` is the time, before the first message is sent, for routing all messages and starting all workers. If a
+    worker starts too late, the run is repeated with twice that time.
     """
     sent = ((F.col("id") + 1) / setup.arrival_rate).alias("sent")
-    own = rows.where(F.col("id") < setup.arriving).select("key", sent)
+    messages = rows.where(F.col("id") < setup.arriving).select("key", sent)
     for attempt in range(_TRIES):
         slots.ready()
         start = time.time() + head_start * 2**attempt
-        dealt = spread(own, "key", setup.workers, scheme).sortWithinPartitions("sent")
-        done = dealt.mapInArrow(_timing(setup.work, setup.work_seconds, start), _DONE).toArrow()
+        routed = spread(messages, "key", setup.workers, scheme).sortWithinPartitions("sent")
+        done = routed.mapInArrow(_timing(setup.work, setup.work_seconds, start), _DONE).toArrow()
         if np.asarray(done["began"]).max() <= start:
             return _run(QUEUES, setup, skew, scheme, done, batches=1)
     raise TooSlowError(
         f"{setup.workers} workers were not running after {head_start * 2**attempt:.0f} s: "
-        "use fewer of them, or a machine with less to do"
+        "use fewer of them, or a machine that is less busy"
     )
 
 
 def measure_micro_batches(spark: SparkSession, slots: Slots, setup: Setup, skew: float, scheme: str) -> LatencyRun:
-    """Run a streaming query on a source that gives messages at a steady rate, released every second."""
+    """Run a streaming query on a source that sends messages at a steady rate, released every second."""
     stream = setup.stream(skew, setup.arriving)
     keys = stream.law().draw(0, stream.messages)
-    # As one string it is one expression, which Spark turns into an array once: no Python in the source.
+    # As one string, the keys are one expression, which Spark turns into an array once: the source needs no Python.
     table = F.split(F.lit(",".join(map(str, keys.tolist()))), ",").cast("array<int>")
     rate = max(1, round(setup.arrival_rate))
     arriving = spark.readStream.format("rate").options(rowsPerSecond=rate, numPartitions=setup.sources).load()
@@ -110,9 +110,9 @@ def _run(kind: str, setup: Setup, skew: float, scheme: str, done: pa.Table, batc
 
 
 def _timing(kind: str, seconds: float, start: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the worker: it takes a message when it is sent, and records when it has finished it.
+    """Make the worker: it takes each message when it is sent, and records when it was finished.
 
-    `start` is when the clock of `sent` starts; in micro-batches that is the clock of everybody.
+    `start` is the time that `sent` counts from; 0 if `sent` is the time of the machine.
     """
 
     def record(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

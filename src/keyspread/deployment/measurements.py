@@ -1,6 +1,6 @@
-"""What was measured, run by run, and the same in summary: medians, spreads, and ratios to shuffling in the same round.
+"""Measurements run by run, and their summary: medians, ranges, and ratios to `shuffle` in the same round.
 
-Plain values throughout: a measurement made on a cluster can be stored, and drawn elsewhere.
+All values are plain, so that a measurement made on a cluster can be stored and plotted elsewhere.
 """
 
 import statistics
@@ -20,7 +20,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class ThroughputRun:
-    """A batch from the first send to the last merged result, in seconds, and what its workers had to do."""
+    """One batch from the first send to the last merged result: times in seconds, and the work of its workers."""
 
     skew: float
     scheme: str
@@ -28,36 +28,36 @@ class ThroughputRun:
     messages: int
     seconds: float
     sending: float
-    """Until the first worker began; where a batch is planned, it is counted first."""
+    """Until the first worker began; includes counting for a scheme that plans."""
     working: float
     """From when the first worker began until the last one ended."""
     merging: float
     late: float
-    """How long after the first worker the last one began: 0 on a cluster with a core for each."""
+    """How long after the first worker the last one began: 0 on a cluster with one core per worker."""
     busiest: float
     median_busy: float
     idlest: float
     longest_queue: int
-    """Messages that the busiest worker had before it: in a batch all of them wait from the start."""
+    """Messages of the busiest worker: in a batch, all of them wait from the start."""
     replicas: int
     most_replicas: int
-    """Of one worker."""
+    """The largest number of replicas on one worker."""
     state_bytes: int
 
     @property
     def rate(self) -> float:
-        """Messages a second."""
+        """Messages per second."""
         return self.messages / self.seconds
 
     @property
     def working_rate(self) -> float:
-        """Messages a second while workers worked."""
+        """Messages per second while workers worked."""
         return self.messages / self.working
 
 
 @dataclass(frozen=True)
 class LatencyRun:
-    """Messages at a steady rate, and how long each took."""
+    """Messages sent at a steady rate, and how long they took."""
 
     kind: str
     """`queues` or `micro-batches`."""
@@ -74,7 +74,7 @@ class LatencyRun:
 
 @dataclass(frozen=True)
 class Deployment:
-    """All of a setup: measured, and predicted."""
+    """A setup with all of its measurements and predictions."""
 
     setup: Setup
     throughput: tuple[ThroughputRun, ...]
@@ -83,7 +83,7 @@ class Deployment:
     where: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all of it as plain values, ready for JSON, with the summary first."""
+        """Return all of it as plain values, ready for JSON, with the summary first."""
         return {
             "format": FORMAT,
             "where": self.where,
@@ -96,10 +96,10 @@ class Deployment:
 
     @classmethod
     def from_dict(cls, values: Any) -> "Deployment":
-        """Take what `to_dict` gave; anything else is refused."""
+        """Make a deployment from the result of `to_dict`; refuse anything else."""
         try:
             if values["format"] != FORMAT:
-                raise InputError(f"is of format {values['format']}, this is {FORMAT}: measure it again")
+                raise InputError(f"has format {values['format']}, this version reads {FORMAT}: measure it again")
             return cls(
                 Setup.from_dict(values["setup"]),
                 tuple(ThroughputRun(**run) for run in values["throughput"]),
@@ -115,7 +115,7 @@ class Deployment:
 
 
 def summary(deployment: Deployment) -> list[dict[str, Any]]:
-    """Give a row a skew and scheme: median throughput, its spread, its ratio to shuffling, what was predicted."""
+    """Return one row per skew and scheme: median throughput, its range, its ratio to `shuffle`, the prediction."""
     rows = []
     predicted = {(one.skew, one.scheme): one for one in deployment.predicted}
     for skew in deployment.setup.skews:
@@ -160,6 +160,6 @@ def summary(deployment: Deployment) -> list[dict[str, Any]]:
 
 
 def _ratios(runs: Sequence[ThroughputRun], base: Sequence[ThroughputRun]) -> list[float]:
-    """Compare runs of the same round: what disturbs a machine for a while disturbs both."""
+    """Divide by the rate of the same round: a disturbance of the machine affects both."""
     rounds = {run.repetition: run.rate for run in base}
     return [run.rate / rounds[run.repetition] for run in runs if run.repetition in rounds]

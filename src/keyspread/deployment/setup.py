@@ -1,4 +1,4 @@
-"""What a deployment is: the streams, the schemes, the workers and their work. The defaults are the paper's."""
+"""The setup of a deployment: streams, schemes, workers and their work. The defaults are the paper's."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +14,7 @@ WORK = ("sleep", "cpu")
 
 @dataclass(frozen=True)
 class Setup:
-    """Zipf streams from `sources` to `workers`, each message `milliseconds` of work, by several schemes."""
+    """Zipf streams from `sources` to `workers` by several schemes; each message is `milliseconds` of work."""
 
     skews: tuple[float, ...] = (1.4, 1.7, 2.0)
     schemes: tuple[str, ...] = SCHEMES
@@ -23,23 +23,23 @@ class Setup:
     keys: int = 10_000
     milliseconds: float = 1.0
     work: str = "sleep"
-    """`sleep` needs no core, so workers may outnumber them; `cpu` burns one."""
+    """`sleep` needs no core, so there may be more workers than cores; `cpu` keeps one core busy."""
     messages: int | None = None
-    """Of every throughput run; None: as many as keep the busiest worker at work for `seconds`."""
+    """Messages per throughput run; None: as many as keep the busiest worker busy for `seconds`."""
     seconds: float = 4.0
     repetitions: int = 3
     rate: float = 0.2
-    """Messages arrive at this part of the rate at which perfectly even workers are saturated."""
+    """The arrival rate as a share of the rate that saturates perfectly even workers."""
     arrivals: float = 2.0
-    """Seconds over which messages arrive where latency is measured; 0: it is not."""
+    """Seconds during which messages arrive to measure latency; 0: latency is not measured."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be deployed, and give schemes their full names."""
+        """Refuse what cannot be deployed, and replace aliases of schemes by their names."""
         for name, values in (("skews", self.skews), ("schemes", self.schemes)):
             if not values or len(set(values)) < len(values):
                 raise InputError(
-                    f"{name} must name one or more, each once, got {', '.join(map(str, values)) or 'none'}"
+                    f"{name} must have one or more values, each once, got {', '.join(map(str, values)) or 'none'}"
                 )
         for skew in self.skews:
             checks.not_negative("skew", skew)
@@ -59,46 +59,46 @@ class Setup:
 
     @property
     def work_seconds(self) -> float:
-        """What a message costs its worker."""
+        """Seconds of work per message."""
         return self.milliseconds / 1000
 
     @property
     def best_rate(self) -> float:
-        """Messages a second that perfectly even workers can take: no scheme can do more."""
+        """Messages per second that perfectly even workers can process: an upper limit for every scheme."""
         return self.workers / self.work_seconds
 
     @property
     def arrival_rate(self) -> float:
-        """Messages a second that arrive where latency is measured, the same for every scheme."""
+        """Messages per second that arrive when latency is measured, the same for every scheme."""
         return self.rate * self.best_rate
 
     @property
     def arriving(self) -> int:
-        """How many messages arrive there."""
+        """The number of messages that arrive when latency is measured."""
         return round(self.arrival_rate * self.arrivals)
 
     def scaled(self, share: float) -> int:
-        """Give the messages of a throughput run whose busiest worker gets this share of them."""
+        """Return the number of messages of a throughput run whose busiest worker gets this share of them."""
         if self.messages is not None:
             return self.messages
         return max(self.workers, round(self.seconds / self.work_seconds / share))
 
     def stream(self, skew: float, messages: int) -> ZipfStream:
-        """Give the stream of this skew; a shorter one is the beginning of a longer one."""
+        """Return the stream of this skew; a shorter one is the beginning of a longer one."""
         return ZipfStream(skew, self.keys, messages, self.seed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as plain values."""
+        """Return the setup as plain values."""
         return {**asdict(self), "skews": list(self.skews), "schemes": list(self.schemes)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Setup":
-        """Take what `to_dict` gave."""
+        """Make a setup from the result of `to_dict`."""
         return cls(**{**values, "skews": tuple(values["skews"]), "schemes": tuple(values["schemes"])})
 
 
 def streaming(scheme: str) -> str:
-    """Give the scheme for a stream: a stream cannot be planned whole, so its sources look ahead in each batch."""
+    """Return the scheme to use on a stream: look-ahead instead of planned, which needs the whole input."""
     return LOOK_AHEAD if resolve(scheme).kind is Kind.PLANNED else scheme
 
 

@@ -1,53 +1,53 @@
-"""Room for all workers at once, with their Python started: without it, saturation would mean nothing."""
+"""Cores for all workers at once, with their Python workers started: otherwise saturation could not be measured."""
 
 import math
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from keyspread.errors import InputError
-from keyspread.spark.classic import cores_of, master_of
 from keyspread.spark.launch.master import is_local
 
 _TOGETHER = 0.3
-"""Seconds that a task of the warm-up holds its Python worker, so that the next task needs another one."""
+"""Seconds that a warm-up task keeps its Python worker, so that the next task needs another one."""
 _IDLE = 20.0
-"""Seconds since the last run after which some of them may be gone before the next one ends."""
+"""Seconds since the last run after which Spark might end idle Python workers during the next one."""
 _PATIENCE = 30.0
-"""Seconds for the executors of a cluster to come."""
+"""Seconds for the executors of a cluster to register."""
 
 SETTINGS = {
     "spark.python.daemon.module": "keyspread.deployment.kernel_daemon",
     "spark.sql.shuffle.partitions": "8",  # for merging
-    "spark.sql.adaptive.enabled": "false",  # a stage more to plan while the clock runs, for nothing: sizes are known
-    # Up to 200 partitions Spark writes a file for each source and worker, 3,840 of them; beyond, one for each source.
+    "spark.sql.adaptive.enabled": "false",  # it would plan an extra stage while the clock runs, and sizes are known
+    # Up to 200 partitions Spark writes one file per source and worker, 3,840 in all; above, one file per source.
     "spark.shuffle.sort.bypassMergeThreshold": "1",
 }
-"""What a session of our own needs beside its master."""
+"""The settings of a session for deployments, in addition to its master."""
 
 
 class Slots:
-    """The cores of a Spark that can run all workers at once; one that cannot is refused."""
+    """The cores of a Spark that runs all workers at once; a Spark with fewer cores is refused."""
 
     def __init__(self, spark: SparkSession, workers: int) -> None:
         slots = _wait_for(spark, workers)
         if slots < workers:
             raise InputError(
-                f"Spark has {slots} cores here and would run that many of {workers} workers at once: "
-                f"give it more (--master 'local[{workers}]', --executors), or take --workers {slots}"
+                f"Spark has {slots} cores here and cannot run {workers} workers at once: "
+                f"use --master 'local[{workers}]' or --executors for more cores, or --workers {slots}"
             )
         self._spark, self._workers = spark, workers
         self._used = -math.inf
 
     def start(self) -> None:
-        """Start a Python worker for every slot. Twice: some tasks end before the last of them is up."""
+        """Start a Python worker per slot. Does it twice, because some tasks end before the last worker has started."""
         for _ in range(2):
             self._hold()
 
     def ready(self) -> None:
-        """Have them running, to be called before each run: Spark ends those that were idle for a minute."""
+        """Make sure that Python workers run; call it before each run, because Spark ends those idle for a minute."""
         if time.monotonic() - self._used > _IDLE:
             self._hold()
         self._used = time.monotonic()
@@ -57,12 +57,30 @@ class Slots:
         self._used = time.monotonic()
 
 
+def master_of(spark: SparkSession) -> str | None:
+    """Return the address of the master; None over Spark Connect, which has no SparkContext on this side."""
+    context = _context(spark)
+    return None if context is None else str(context.master)
+
+
+def _cores_of(spark: SparkSession) -> int:
+    context = _context(spark)
+    return 0 if context is None else int(context.defaultParallelism)
+
+
+def _context(spark: SparkSession) -> Any:
+    try:
+        return spark.sparkContext
+    except Exception:  # PySparkAttributeError or NotImplementedError, depending on the version
+        return None
+
+
 def _wait_for(spark: SparkSession, workers: int) -> int:
-    """Give the cores there are, as soon as they are enough: the executors of a cluster come one by one."""
+    """Wait until there are enough cores, and return their number: executors of a cluster register one by one."""
     end = time.monotonic() + (0 if is_local(master_of(spark)) else _PATIENCE)
-    while (cores_of(spark) or 0) < workers and time.monotonic() < end:
+    while _cores_of(spark) < workers and time.monotonic() < end:
         time.sleep(0.2)
-    return cores_of(spark) or 0
+    return _cores_of(spark)
 
 
 def _hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""The stream of a deployment at its sources, before the clock starts: message i at source i mod the number of them."""
+"""The messages of a deployment at its sources before the clock starts: message i is at source i mod sources."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,16 +11,16 @@ from keyspread.job.sources import made_source
 
 
 @contextmanager
-def at_sources(spark: SparkSession, setup: Setup, skew: float, messages: int) -> Iterator[DataFrame]:
-    """Give the messages (id, key), one input partition a source, each in the order of the stream, kept in memory.
+def messages_at_sources(spark: SparkSession, setup: Setup, skew: float, messages: int) -> Iterator[DataFrame]:
+    """Yield the messages (id, key) in memory: one input partition per source, each in the order of the stream.
 
-    A shorter stream is a filter of `id`: the same messages at the same sources.
+    To get a shorter stream, filter by `id`: the messages and their sources stay the same.
     """
     rows = made_source(spark, setup.stream(skew, messages)).rows
     source = F.pmod("id", F.lit(setup.sources)).cast("int")
-    dealt = rows.repartitionById(setup.sources, source).sortWithinPartitions("id").persist()
+    messages_by_source = rows.repartitionById(setup.sources, source).sortWithinPartitions("id").persist()
     try:
-        dealt.count()
-        yield dealt
+        messages_by_source.count()
+        yield messages_by_source
     finally:
-        dealt.unpersist()
+        messages_by_source.unpersist()

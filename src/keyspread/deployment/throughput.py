@@ -1,6 +1,6 @@
 """Throughput: a batch from the first send to the last merged result, by the clocks of the driver and the workers.
 
-The clocks of several machines are taken to agree, within what a network's time gives: milliseconds.
+The clocks of several machines are assumed to agree within the accuracy of network time: milliseconds.
 """
 
 import time
@@ -19,8 +19,8 @@ from keyspread.deployment.measurements import ThroughputRun
 from keyspread.deployment.setup import Setup
 from keyspread.spark.spread import spread
 
-_TOLD = "worker int, began double, ended double, messages bigint, keys bigint, bytes bigint"
-_TOLD_TYPE = pa.struct(
+_REPORT = "worker int, began double, ended double, messages bigint, keys bigint, bytes bigint"
+_REPORT_TYPE = pa.struct(
     [("worker", pa.int32()), ("began", pa.float64()), ("ended", pa.float64())]
     + [(name, pa.int64()) for name in ("messages", "keys", "bytes")]
 )
@@ -29,16 +29,16 @@ _TOLD_TYPE = pa.struct(
 def measure_throughput(
     rows: DataFrame, setup: Setup, skew: float, scheme: str, messages: int, repetition: int
 ) -> ThroughputRun:
-    """Send so many of the messages that wait at their sources (`arriving.py`), once."""
-    own = rows.where(F.col("id") < messages).select("key")
+    """Send the first `messages` of the rows that wait at their sources (source_messages.py), once."""
+    sent = rows.where(F.col("id") < messages).select("key")
     begin = time.time()
-    merged = _merged(spread(own, "key", setup.workers, scheme), setup).collect()
+    merged = _merged(spread(sent, "key", setup.workers, scheme), setup).collect()
     end = time.time()
     check_exact(setup.stream(skew, messages), {row.key: row.messages for row in merged})
-    told = [one for row in merged for one in row.told]
-    first, last = min(one.began for one in told), max(one.ended for one in told)
+    reports = [report for row in merged for report in row.report]
+    first, last = min(report.began for report in reports), max(report.ended for report in reports)
     busy = np.zeros(setup.workers)
-    busy[[one.worker for one in told]] = [one.ended - one.began for one in told]
+    busy[[report.worker for report in reports]] = [report.ended - report.began for report in reports]
     return ThroughputRun(
         skew=skew,
         scheme=scheme,
@@ -48,24 +48,24 @@ def measure_throughput(
         sending=first - begin,
         working=last - first,
         merging=end - last,
-        late=max(one.began for one in told) - first,
+        late=max(report.began for report in reports) - first,
         busiest=float(busy.max()),
         median_busy=float(np.median(busy)),
         idlest=float(busy.min()),
-        longest_queue=max(one.messages for one in told),
-        replicas=sum(one["keys"] for one in told),
-        most_replicas=max(one["keys"] for one in told),
-        state_bytes=sum(one.bytes for one in told),
+        longest_queue=max(report.messages for report in reports),
+        replicas=sum(report["keys"] for report in reports),
+        most_replicas=max(report["keys"] for report in reports),
+        state_bytes=sum(report.bytes for report in reports),
     )
 
 
-def _merged(dealt: DataFrame, setup: Setup) -> DataFrame:
-    """Count on the workers, merge by key; what a worker tells of itself comes along with the first of its keys."""
-    parts = dealt.mapInArrow(
-        _counting(setup.work, setup.work_seconds), f"key bigint, messages bigint, told struct<{_columns(_TOLD)}>"
+def _merged(routed: DataFrame, setup: Setup) -> DataFrame:
+    """Count on the workers and merge by key; the report of a worker travels with the first of its keys."""
+    parts = routed.mapInArrow(
+        _counting(setup.work, setup.work_seconds), f"key bigint, messages bigint, report struct<{_columns(_REPORT)}>"
     )
-    # `collect_list` leaves out nulls.
-    return parts.groupBy("key").agg(F.sum("messages").alias("messages"), F.collect_list("told").alias("told"))
+    # `collect_list` ignores nulls.
+    return parts.groupBy("key").agg(F.sum("messages").alias("messages"), F.collect_list("report").alias("report"))
 
 
 def _columns(schema: str) -> str:
@@ -73,7 +73,7 @@ def _columns(schema: str) -> str:
 
 
 def _counting(kind: str, seconds: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the worker: a message at a time, its state a count for each key."""
+    """Make the worker: it works on one message at a time, and its state is a count per key."""
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -91,10 +91,10 @@ def _counting(kind: str, seconds: float) -> Callable[[Iterator[pa.RecordBatch]],
         if not state:
             return
         keys, counts = pa.array(list(state), pa.int64()), pa.array(list(state.values()), pa.int64())
-        told: dict[str, Any] = {"worker": task.partitionId(), "began": began, "ended": ended}
-        told |= {"messages": state.total(), "keys": len(state), "bytes": keys.nbytes + counts.nbytes}
+        report: dict[str, Any] = {"worker": task.partitionId(), "began": began, "ended": ended}
+        report |= {"messages": state.total(), "keys": len(state), "bytes": keys.nbytes + counts.nbytes}
         yield pa.record_batch(
-            {"key": keys, "messages": counts, "told": pa.array([told] + [None] * (len(state) - 1), _TOLD_TYPE)}
+            {"key": keys, "messages": counts, "report": pa.array([report] + [None] * (len(state) - 1), _REPORT_TYPE)}
         )
 
     return count

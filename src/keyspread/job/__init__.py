@@ -1,1 +1,1 @@
-"""What `keyspread run` does on Spark: sources → spread → merge → sinks, bounded or streaming."""
+"""The job of `keyspread run` on Spark: sources → spread → merge → sinks, on bounded data or on a stream."""

@@ -1,7 +1,7 @@
-"""The main job: rows → senders → workers → partial states → merge → result, and what other schemes would have done.
+"""`run_job`: rows → senders → workers → partial states → merge → result, and a comparison with other schemes.
 
-`run_job` is the whole of it; `keyspread run` only reads its options and draws what comes back. It reads the rows once
-to plan (twice if some key is hot), once to deal and merge, once to compare.
+`keyspread run` only reads options and shows the result of `run_job`. The job reads the rows once to plan (twice if a
+key is hot), once to route and merge, and once to compare.
 """
 
 import math
@@ -30,24 +30,25 @@ from keyspread.spark.routing.keys import key_hash, quoted
 from keyspread.spark.watch import Watch
 from keyspread.threshold import checked_threshold
 
-_ROWS = "keyspread_rows"  # of a key, in the merged result
+_ROWS = "keyspread_rows"  # the column with the number of rows per key in the merged result
 _HASH = "keyspread_hash"
 _FOR_PLANNED = {"previous", "sample", "buckets"}
 
 
 @dataclass(frozen=True)
 class HotKey:
-    """One of the hottest keys: its columns, its merged values, its rows, and the workers that had some of them."""
+    """One of the hottest keys: its columns, its merged values, its rows, and the number of workers that got them."""
 
     key: dict[str, Any]
     values: dict[str, Any]
     rows: int
-    workers: int
+    workers: int | None
+    """None if the schemes were not compared."""
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """What `run_job` found. `merged` has a row a key and is kept in Spark until `release`."""
+    """The result of `run_job`. `merged` has one row per key and stays persisted in Spark until `release`."""
 
     source: Source
     scheme: str
@@ -58,7 +59,7 @@ class JobResult:
     keys: int
     hot_keys: int
     outcomes: tuple[Outcome, ...]
-    """The chosen scheme first."""
+    """The chosen scheme comes first."""
     hottest: tuple[HotKey, ...]
     plan: Plan | None
     malformed: Malformed
@@ -67,11 +68,11 @@ class JobResult:
     _kept: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def release(self) -> None:
-        """Let Spark forget what it kept for this job."""
+        """Unpersist all DataFrames of this job."""
         self._kept.close()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all but the merged rows as plain values, ready for JSON (`default=str` for dates and the like)."""
+        """Return all but the merged rows as plain values for JSON (use `default=str` for types such as dates)."""
         return {
             **self.source.facts,
             "key": list(self.source.key),
@@ -86,12 +87,12 @@ class JobResult:
             "schemes": {
                 one.scheme: {
                     "loads": one.loads.tolist(),
-                    "head_load": one.head_loads.tolist(),
+                    "head_load": None if one.head_loads is None else one.head_loads.tolist(),
                     "imbalance": one.imbalance,
                     "skew_score": metrics.skew_score(one.loads),
                     "busiest": one.busiest,
                     "replicas": one.replicas,
-                    "replicas_per_key": one.replicas / self.keys,
+                    "replicas_per_key": None if one.replicas is None else one.replicas / self.keys,
                 }
                 for one in self.outcomes
             },
@@ -111,7 +112,7 @@ class JobResult:
 
 
 def _finite(value: Any) -> Any:
-    """Give what JSON can hold: it has no NaN and no infinity."""
+    """Replace NaN and infinity, which JSON lacks, by text."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -134,14 +135,16 @@ def run_job(
     seed: int = 0,
     plan: Plan | None = None,
     strict: bool = False,
+    compare: bool = True,
     progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> JobResult:
     """Spread and aggregate a source; the merged result equals plain `groupBy(key).agg(…)`, whatever the scheme.
 
     `aggregates` are those of `keyspread.spark.aggregate`, a count by default. `options` are those of the scheme, for
-    "planned" those of `keyspread.spark.plan`; with `plan`, rows are dealt by it and not counted before. With `strict`,
-    malformed lines are an error. `progress` is called with the name of each step. Nothing is written.
+    "planned" those of `keyspread.spark.plan`; with `plan`, rows are routed by it without counting first. With `strict`,
+    malformed lines are an error. Without `compare` the rows are not routed again: the only outcome is that of the
+    chosen scheme, and it has loads only. `progress` is called with the name of each step. Nothing is written.
 
     >>> from keyspread.spark import session
     >>> from keyspread.job.sources import zipf_source
@@ -156,18 +159,18 @@ def run_job(
     wanted = wanted_aggregates(source, aggregates)
     columns = result_schema(source, wanted).names
     clock = _Clock(progress)
-    with ExitStack() as kept:  # emptied here if something fails, else by `release`
+    with ExitStack() as kept:  # unpersisted here if a step fails, otherwise by `release`
         rows = source.rows.select(*_needed(source, wanted))
         if source.keep:
             rows = _keep(rows, kept)
         if is_planned and plan is None:
             with clock.step("counting keys"):
                 plan = plan_rows(rows, source.key, workers, seed=seed, **options)
-                if strict:  # the sooner the better
+                if strict:  # fail before the expensive steps
                     _check_rows(source, 1, source.malformed(), strict)
         how = {"plan": plan} if is_planned else {"seed": seed, **options}
         watch = Watch(hottest=0)
-        with clock.step("dealing and merging"):
+        with clock.step("routing and merging"):
             counted = {**wanted, _ROWS: "count(*)"}
             spread = _keep(aggregate(rows, source.key, counted, workers, name, watch=watch, **how), kept)
             hottest = _hottest(spread, source.key, max(top, int(1 / threshold) + 1))
@@ -176,13 +179,16 @@ def run_job(
         _check_rows(source, total, malformed, strict)
         hot = [row[_HASH] for row in hottest if row[_ROWS] >= threshold * total]
         shown = hottest[:top]
-        with clock.step("comparing schemes"):
-            outcomes, workers_of = compare_schemes(
-                rows, source.key, workers, name, seed, how, hot, [row[_HASH] for row in shown]
-            )
         loads = watch.balance.loads
-        if int(loads.sum()) == total:  # else a task ran twice, and was counted twice
-            outcomes[0] = replace(outcomes[0], loads=loads, head_loads=np.minimum(outcomes[0].head_loads, loads))
+        outcomes, workers_of = [Outcome(name, loads)], dict[int, int]()
+        if compare:
+            with clock.step("comparing schemes"):
+                outcomes, workers_of = compare_schemes(
+                    rows, source.key, workers, name, seed, how, hot, [row[_HASH] for row in shown]
+                )
+            of_hot_keys = outcomes[0].head_loads
+            if of_hot_keys is not None and int(loads.sum()) == total:  # else a task ran twice, and was counted twice
+                outcomes[0] = replace(outcomes[0], loads=loads, head_loads=np.minimum(of_hot_keys, loads))
         return JobResult(
             source=source,
             scheme=name,
@@ -209,47 +215,47 @@ def _keep(rows: DataFrame, kept: ExitStack) -> DataFrame:
 
 
 def result_schema(source: Source, aggregates: Mapping[str, str] | None = None) -> StructType:
-    """Give the columns of the merged result. Runs nothing, so a misspelt column is told before anything is counted."""
+    """Return the columns of the merged result without running a job, to find a misspelt column early."""
     return aggregate(source.rows, source.key, wanted_aggregates(source, aggregates), 1, "key").schema
 
 
 def wanted_aggregates(source: Source, aggregates: Mapping[str, str] | None) -> dict[str, str]:
-    """Give what was asked for, or a count; refuse two columns of one name in the result."""
+    """Return the given aggregates, or a count by default; refuse two columns of the same name in the result."""
     wanted = dict(aggregates or {_free("count", source.key): "count(*)"})
-    taken = {one.lower() for one in source.key}
+    taken = {column.lower() for column in source.key}
     for name in wanted:
         if name.lower() in taken:
-            raise InputError(f"the result would have two columns {name!r}: name the aggregate otherwise")
+            raise InputError(f"the result would have two columns {name!r}: give the aggregate another name")
         taken.add(name.lower())
     return wanted
 
 
 class _Clock:
-    """Tells which step begins, and remembers how long each took."""
+    """Report which step begins, and measure how long each takes."""
 
     def __init__(self, progress: Callable[[str], None] | None) -> None:
         self.seconds: dict[str, float] = {}
-        self._tell = progress or (lambda step: None)
+        self._report = progress or (lambda step: None)
 
     @contextmanager
     def step(self, name: str) -> Any:
-        self._tell(name)
+        self._report(name)
         begun = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - begun
 
 
 def check_options(scheme: str, workers: int, plan: Plan | None, options: Mapping[str, Any]) -> tuple[str, float]:
-    """Give the scheme's name and from which share a key is hot; refuse options that do not go together."""
+    """Return the name of the scheme and the share from which a key is hot; refuse options that conflict."""
     workers = checks.whole_number("workers", workers)
     found = resolve(scheme)
     if found.kind is Kind.PLANNED:
         if plan is not None and plan.workers != workers:
             raise InputError(
-                f"the plan is for {plan.workers} workers, asked are {workers}: plan anew, or ask for those"
+                f"the plan is for {plan.workers} workers, got {workers} workers: make a new plan, or use {plan.workers}"
             )
         if plan is not None and options:
-            raise InputError(f"a plan is given, so {min(options)!r} has nothing to do: leave one of them out")
+            raise InputError(f"a plan is given, so {min(options)!r} has no effect: leave one of them out")
         for wrong in sorted(options.keys() - _FOR_PLANNED - {"threshold"}):
             raise InputError(f"{wrong!r} is for schemes such as d-choices; planned takes threshold, sample, previous")
         return found.name, checked_threshold(options.get("threshold"), workers)
@@ -264,7 +270,7 @@ def _free(name: str, taken: Sequence[str]) -> str:
 
 
 def _needed(source: Source, aggregates: Mapping[str, str]) -> list[Any]:
-    """Give the columns of the key and all that an aggregate may speak of, so that no others are read and kept."""
+    """Return the columns of the key and all that an aggregate may name, so that no others are read."""
     text = " ".join([*aggregates.keys(), *aggregates.values()]).lower()
     roots = {name if name in source.rows.columns else name.partition(".")[0] for name in source.key}
     wanted = {root.lower() for root in roots}
@@ -273,7 +279,7 @@ def _needed(source: Source, aggregates: Mapping[str, str]) -> list[Any]:
 
 def _check_rows(source: Source, total: int, malformed: Malformed, strict: bool) -> None:
     if strict and malformed.count:
-        raise InputError(f"{source.title}: {malformed}: mend the file, or read without strict to leave them out")
+        raise InputError(f"{source.title}: {malformed}: fix the file, or read without strict to skip them")
     if not total:
         reason = f" but {malformed}" if malformed.count else ""
         raise InputError(f"{source.title}: no rows{reason}")
@@ -285,7 +291,7 @@ def _hottest(merged: DataFrame, key: str | Sequence[str], many: int) -> list[Any
 
 
 def _result_key(merged: DataFrame, key: str | Sequence[str]) -> list[str]:
-    """Give the key's columns as the result names them: the first ones, a field of a struct by its last name."""
+    """Return the names of the key's columns in the result: its first columns; a field of a struct has its last name."""
     return merged.columns[: 1 if isinstance(key, str) else len(key)]
 
 
@@ -295,5 +301,5 @@ def _hot_key(row: Any, columns: Sequence[str], width: int, workers_of: Mapping[i
         key=dict(zip(columns[:width], values, strict=False)),
         values=dict(zip(columns[width:], values[width : len(columns)], strict=True)),
         rows=int(row[_ROWS]),
-        workers=workers_of[row[_HASH]],
+        workers=workers_of.get(row[_HASH]),
     )

@@ -1,7 +1,7 @@
-"""What `keyspread run --streaming` keeps of itself in the query's checkpoint: its settings, and how far it came.
+"""The record of `keyspread run --streaming` in the query's checkpoint: its settings and its progress.
 
-A run that goes on must be of the same stream: Spark's offsets mean nothing in another one. How far it came is told once
-a batch, whoever runs that batch and however often.
+A run that resumes must read the same stream, because Spark's offsets mean nothing in another one. Progress counts each
+batch once, however often it is retried.
 """
 
 import json
@@ -15,41 +15,41 @@ _SETTINGS, _PROGRESS = "settings.json", "progress.json"
 
 
 class RunRecord:
-    """Two small files beside what senders remember, each replaced as a whole."""
+    """Two small files in the checkpoint, each replaced as a whole."""
 
     def __init__(self, checkpoint: str) -> None:
         self._checkpoint = Folder(checkpoint)
 
-    def goes_on(self, settings: Mapping[str, Any]) -> bool:
-        """Say whether there is a run to go on with; refuse one of other settings, and what is no run of ours."""
-        if not self._checkpoint.has("offsets"):  # of a run that never came to its first batch
+    def resumes(self, settings: Mapping[str, Any]) -> bool:
+        """Return whether there is a run to resume; refuse a run with other settings, and a query that is not ours."""
+        if not self._checkpoint.has("offsets"):  # the run never started its first batch
             return False
         found, address = self._read(_SETTINGS), self._checkpoint.address
         if found is None:
-            raise InputError(f"--checkpoint {address} is of another query, not of keyspread run: choose another folder")
+            raise InputError(f"--checkpoint {address} belongs to a query of another program: choose another folder")
         wanted = json.loads(json.dumps(settings))
         for name in sorted({*found, *wanted}):
             before, now = found.get(name), wanted.get(name)
             if before != now:
                 differs = f"{name} was {_shown(before)}, got {_shown(now)}"
                 raise InputError(
-                    f"--checkpoint {address} is of another run, {differs}: ask for that, or for another folder"
+                    f"--checkpoint {address} belongs to another run ({differs}): use that, or another folder"
                 )
         return True
 
     def begin(self, settings: Mapping[str, Any]) -> None:
-        """Keep the settings."""
+        """Store the settings."""
         self._write(_SETTINGS, settings)
 
     def add(self, batch: int, rows: int) -> int:
-        """Tell the rows of a batch; give those of all batches so far. Told again, a batch replaces itself."""
+        """Add the rows of a batch and return those of all batches so far; a batch that is retried replaces itself."""
         last = self._read(_PROGRESS) or {"batch": -1, "rows": 0, "before": 0}
         before = last["before"] if batch == last["batch"] else last["rows"]
         self._write(_PROGRESS, {"batch": batch, "rows": before + rows, "before": before})
         return int(before + rows)
 
     def rows_so_far(self) -> int:
-        """Give the rows of all batches that were told."""
+        """Return the rows of all batches so far."""
         return int((self._read(_PROGRESS) or {"rows": 0})["rows"])
 
     def _read(self, name: str) -> dict[str, Any] | None:
@@ -70,7 +70,7 @@ class RunRecord:
         except (OSError, ValueError) as problem:
             where = self._checkpoint.address
             raise InputError(
-                f"--checkpoint {where} cannot be written ({problem}): check its rights, or choose another folder"
+                f"--checkpoint {where} cannot be written ({problem}): check its permissions, or choose another folder"
             ) from None
 
 

@@ -1,4 +1,4 @@
-"""What several schemes do to the same rows, without moving them: every row is routed, only counts are kept."""
+"""Compare schemes on the same rows without moving them: every row is routed by each scheme, only counts are kept."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,17 +15,20 @@ from keyspread.spark.routing.senders import online_worker
 from keyspread.spark.spread import with_worker
 
 COMPARED = ("key", "partial-key")
-"""What the chosen scheme is shown beside: the usual way, and the usual remedy."""
+"""The schemes to compare with: the usual way, and the usual remedy."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a scheme did to the rows: the load of every worker, the part of it from hot keys, and the replicas."""
+    """What a scheme did to the rows: the load of every worker, the part of it from hot keys, and the replicas.
+
+    The last two are None if the schemes were not compared.
+    """
 
     scheme: str
     loads: npt.NDArray[np.int64]
-    head_loads: npt.NDArray[np.int64]
-    replicas: int
+    head_loads: npt.NDArray[np.int64] | None = None
+    replicas: int | None = None
 
     @property
     def imbalance(self) -> float:
@@ -48,7 +51,7 @@ def compare_schemes(
     hot: Sequence[int],
     shown: Sequence[int],
 ) -> tuple[list[Outcome], dict[int, int]]:
-    """Route the rows by the chosen scheme and by those it is compared with; move and keep nothing but counts.
+    """Route the rows by the chosen scheme and by those of `COMPARED`, and count; no rows are moved.
 
     Returns their outcomes, and how many workers each of the `shown` keys has under the chosen scheme.
     """
@@ -63,7 +66,7 @@ def compare_schemes(
         .groupBy("hash", *places.values())
         .agg(F.count("*").alias("rows"))
     )
-    # One worker a key, whatever came before: so it is asked once a group, not once a row.
+    # This scheme has one worker per key, so it routes one row per group instead of every row.
     counted = counted.withColumn("keyspread_key", online_worker(F.col("hash"), "key", workers, seed=seed))
     places["key"] = "keyspread_key"
     each = F.array(

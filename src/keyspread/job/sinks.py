@@ -1,6 +1,6 @@
-"""Where the result goes: a folder of Parquet or CSV files, all of it or nothing.
+"""Write the result to a folder of Parquet or CSV files, completely or not at all.
 
-May be changed here: the formats that are written. A folder is replaced only if Spark wrote it.
+An existing folder is replaced only if Spark wrote it.
 """
 
 import os
@@ -21,7 +21,7 @@ FORMATS = ("csv", "parquet")
 
 @dataclass(frozen=True)
 class Target:
-    """A place that can be written to; `local` if it is a folder of this machine, which is written beside first."""
+    """A folder for results; if it is `local`, on this machine, it is written under another name and then renamed."""
 
     path: str
     format: str
@@ -30,9 +30,9 @@ class Target:
 
 
 def find_target(path: str, format: str | None = None, overwrite: bool = False) -> Target:
-    """Look whether results can be written there, before anything is computed; the format is told by the ending.
+    """Check that results can be written to a path before anything is computed; its ending decides the format.
 
-    A path with a scheme (s3a://…, hdfs://…) is left to Spark.
+    A path with a URL scheme (s3a://…, hdfs://…) is not checked here.
     """
     format = result_format(path, format)
     if "://" in path and not path.startswith("file:///"):
@@ -45,40 +45,40 @@ def find_target(path: str, format: str | None = None, overwrite: bool = False) -
 
 
 def result_format(path: str, format: str | None) -> str:
-    """Give the format asked for, or that of the path's ending."""
+    """Return the given format, or that of the path's ending."""
     if format is None:
         return "csv" if path.rstrip("/").lower().endswith(".csv") else "parquet"
     if format.lower() not in FORMATS:
-        raise InputError(f"results are written as {' or '.join(FORMATS)}, got {format!r}")
+        raise InputError(f"results are written as {' or '.join(FORMATS)}, got format {format!r}")
     return format.lower()
 
 
 def check_new(path: str, overwrite: bool) -> None:
-    """Refuse what is there already, unless it may be overwritten, and what cannot be made."""
+    """Refuse a path that exists, unless it may be overwritten, and a path that cannot be created."""
     if os.path.lexists(path) and not overwrite:
-        raise InputError(f"{path} is there already: choose another name, or allow --overwrite")
+        raise InputError(f"{path} exists already: choose another name, or use --overwrite")
     parent = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(parent):
-        raise InputError(f"{path} cannot be written: there is no folder {parent}, make it first")
+        raise InputError(f"{path} cannot be written: there is no folder {parent}, create it first")
     try:
         os.rmdir(tempfile.mkdtemp(prefix=".keyspread-", dir=parent))
     except OSError as problem:
-        raise InputError(f"{path} cannot be written ({problem.strerror}): check the rights of {parent}") from None
+        raise InputError(f"{path} cannot be written ({problem.strerror}): check permissions of {parent}") from None
 
 
 def _check_replaceable(folder: str) -> None:
     if not os.path.isdir(folder):
-        raise InputError(f"{folder} is a file, and results are a folder: choose another name")
+        raise InputError(f"{folder} is a file, but results are a folder: choose another name")
     foreign = [name for name in sorted(os.listdir(folder)) if not name.startswith(("part-", ".part-", "_", "._"))]
     if foreign:
         raise InputError(f"{folder} holds {foreign[0]!r}, which Spark did not write: choose another folder")
 
 
 def check_apart(target: Target, source: str) -> None:
-    """Refuse to replace what is being read."""
+    """Refuse a target that contains the input."""
     read, written = os.path.realpath(source.removeprefix("file://")), os.path.realpath(target.path)
     if target.local and (read + os.sep).startswith(written + os.sep):
-        raise InputError(f"{target.path} is where the rows come from: choose another folder for the results")
+        raise InputError(f"{target.path} contains the input: choose another folder for the results")
 
 
 def check_columns(result: StructType, target: Target) -> None:
@@ -92,27 +92,27 @@ def check_columns(result: StructType, target: Target) -> None:
 
 
 def check_remote(spark: SparkSession, target: Target) -> None:
-    """Refuse, before anything is computed, a remote folder that is there already."""
+    """Refuse a remote folder that exists already, before anything is computed."""
     if target.local or target.overwrite:
         return
     try:
-        spark.read.text(target.path).schema  # noqa: B018  (asks whether it is there)
+        spark.read.text(target.path).schema  # noqa: B018  (raises if it does not exist)
     except AnalysisException:
         return
-    raise InputError(f"{target.path} is there already: choose another name, or allow --overwrite")
+    raise InputError(f"{target.path} exists already: choose another name, or use --overwrite")
 
 
 def write(result: DataFrame, target: Target) -> None:
-    """Write all rows, or leave everything as it was: a local folder appears at once, when it is complete."""
+    """Write all rows, or leave everything as it was: a local folder appears when it is complete."""
     if target.local:
-        with _put_in_place(target.path) as beside:
-            save(result, beside, target.format, "overwrite")
+        with _replacing(target.path) as temporary:
+            save(result, temporary, target.format, "overwrite")
     else:
         save(result, target.path, target.format, "overwrite" if target.overwrite else "errorifexists")
 
 
 def save(result: DataFrame, path: str, format: str, mode: str) -> None:
-    """Write into a folder, as Spark does it."""
+    """Write a folder with Spark."""
     writer = result.write.mode(mode)
     if format == "csv":
         writer.option("header", True).csv(path)
@@ -121,8 +121,8 @@ def save(result: DataFrame, path: str, format: str, mode: str) -> None:
 
 
 @contextmanager
-def _put_in_place(folder: str) -> Iterator[str]:
-    """Give a name beside the folder; what was written there takes the folder's place if all went well."""
+def _replacing(folder: str) -> Iterator[str]:
+    """Yield a temporary path next to the folder, and rename it to the folder if nothing failed."""
     parent, name = os.path.split(folder)
     workshop = tempfile.mkdtemp(prefix=f".{name}-", dir=parent)
     new, old = os.path.join(workshop, "new"), os.path.join(workshop, "old")
@@ -137,23 +137,23 @@ def _put_in_place(folder: str) -> Iterator[str]:
                 os.rename(old, folder)
             raise
     except OSError as problem:
-        raise InputError(f"{folder} cannot be written ({problem.strerror}): check the rights of {parent}") from None
+        raise InputError(f"{folder} cannot be written ({problem.strerror}): check permissions of {parent}") from None
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
 
 
 def write_text(text: str, path: str) -> None:
-    """Write a file at once: all of it or nothing."""
+    """Write a file completely or not at all."""
     parent = os.path.dirname(os.path.abspath(path))
     try:
-        descriptor, beside = tempfile.mkstemp(prefix=".keyspread-", dir=parent)
+        descriptor, temporary = tempfile.mkstemp(prefix=".keyspread-", dir=parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as out:
                 out.write(text)
-            os.chmod(beside, 0o644)
-            os.replace(beside, path)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
         except BaseException:
-            os.unlink(beside)
+            os.unlink(temporary)
             raise
     except OSError as problem:
-        raise InputError(f"{path} cannot be written ({problem.strerror}): check the rights of {parent}") from None
+        raise InputError(f"{path} cannot be written ({problem.strerror}): check permissions of {parent}") from None

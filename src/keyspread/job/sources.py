@@ -1,7 +1,6 @@
-"""Where the rows come from: a made stream drawn inside Spark's tasks, or files. Each reader gives a `Source`.
+"""Sources of rows: a generated stream that is drawn inside Spark's tasks, or files. Each reader returns a `Source`.
 
-May be changed here: the formats that are read. Nothing is dropped silently, nothing of the stream's size is made on
-the driver.
+No row is dropped silently, and the driver never holds the whole stream.
 """
 
 import glob
@@ -32,47 +31,48 @@ from keyspread.streams.readers.times import NUMBER
 FORMATS = ("csv", "json", "parquet", "tsv")
 _PACKED = ("gz", "bz2", "zst", "lz4", "snappy", "deflate")
 MALFORMED = "keyspread_malformed"
-"""The column with the text of a malformed line, null in all other rows."""
+"""The column with the text of a malformed line; null in all other rows."""
 _MALFORMED_FIELD = StructField(MALFORMED, StringType())
 _SHOWN = 60
-_SENDERS, _ROWS_A_SENDER = 8, 1 << 22  # of a Zipf stream: the same on every machine, so that loads are too
+# Of a generated stream. They do not depend on the machine, so that loads do not either.
+_SENDERS, _ROWS_PER_SENDER = 8, 1 << 22
 
 
 @dataclass(frozen=True)
 class Malformed:
-    """Lines that are not what the format says: how many, and the first of them as Spark numbers its rows."""
+    """Lines that do not match the format: how many, and the first of them in sort order."""
 
     count: int = 0
     first: str | None = None
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         lines = f"{self.count:,} malformed line{'' if self.count == 1 else 's'}"
         return lines if self.first is None else f"{lines}, such as {self.first!r}"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Rows to spread, the columns of their key, and what to say about them."""
+    """Rows to spread, the columns of their key, a title, and facts for the report."""
 
     rows: DataFrame
     key: tuple[str, ...]
     title: str
     facts: dict[str, Any]
     keep: bool = False
-    """Reading is dear or not repeatable, so a job that reads several times had better keep the rows."""
+    """Whether a job should persist rows that it reads several times: reading is expensive or not repeatable."""
     observed: str | None = None
-    """The name under which a stream's malformed lines are counted in the progress of its query."""
+    """The name under which the progress of a streaming query counts malformed lines."""
     _seen: Observation | None = field(default=None, repr=False)
     _lines: DataFrame | None = field(default=None, repr=False)
 
     def malformed(self) -> Malformed:
-        """Count the lines left out; waits until an action has read the rows."""
+        """Count the malformed lines; waits until an action has read the rows."""
         if self._seen is None or self._lines is None:
             return Malformed()
         try:
             seen = self._seen.get
-        except Exception:  # Spark forgets what it saw where no row is left over, and fails in several ways then
+        except Exception:  # without any row left, Spark has no observation, and fails in several ways
             seen = {}
         if "malformed" not in seen:
             seen = self._lines.agg(*_count_malformed(), F.count(self._lines[0])).collect()[0].asDict()
@@ -80,10 +80,9 @@ class Source:
 
 
 def made_source(spark: SparkSession, stream: GeneratedStream, partitions: int | None = None) -> Source:
-    """Row i is message i of a made stream: its key, a number from 1 on, in the column `key`, and i in `id`.
+    """Return a generated stream as rows: row i is message i, with i in column `id` and a key from 1 in column `key`.
 
-    It is drawn inside the tasks and depends on the stream's own numbers alone, however many partitions, cores and
-    attempts there are.
+    Keys are drawn inside the tasks and depend only on the stream's parameters, not on partitions, cores or attempts.
 
     >>> from keyspread.spark import session
     >>> from keyspread.streams import ZipfStream
@@ -93,7 +92,7 @@ def made_source(spark: SparkSession, stream: GeneratedStream, partitions: int | 
     """
     check_partitions(partitions)
     if partitions is None:
-        partitions = max(_SENDERS, math.ceil(stream.messages / _ROWS_A_SENDER))
+        partitions = max(_SENDERS, math.ceil(stream.messages / _ROWS_PER_SENDER))
     return Source(
         rows=drawn(spark.range(0, stream.messages, 1, partitions), stream),
         key=("key",),
@@ -110,19 +109,19 @@ def zipf_source(
     seed: int = 0,
     partitions: int | None = None,
 ) -> Source:
-    """Rows of a Zipf stream; key 1 is the hottest."""
+    """Return the rows of a Zipf stream; key 1 is the hottest."""
     return made_source(spark, ZipfStream(skew, keys, messages, seed), partitions)
 
 
 def check_partitions(partitions: int | None) -> None:
-    """Refuse what is no number of partitions, without Spark."""
+    """Refuse an invalid number of partitions, without Spark."""
     if partitions is not None:
         checks.whole_number("partitions", partitions)
 
 
 def drawn(positions: DataFrame, stream: GeneratedStream) -> DataFrame:
     """Add the key of the message at each position `id`."""
-    # Not that it were so: but Spark evaluates what it holds for deterministic as often as it likes.
+    # It is deterministic, but Spark may evaluate a deterministic function several times.
     key = F.arrow_udf(_drawing(stream), "bigint").asNondeterministic()  # type: ignore[attr-defined]
     return positions.withColumn("key", key(F.col("id")))
 
@@ -144,13 +143,13 @@ def _drawing(stream: GeneratedStream) -> Callable[[Iterator[pa.Array]], Iterator
 
 @lru_cache(maxsize=2)
 def _law(stream: GeneratedStream) -> Law:
-    """Make the tables once a Python worker, not once a task."""
+    """Make the tables once per Python worker, not once per task."""
     return stream.law()
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files that are there, their format, and their address as Spark takes it."""
+    """Existing files, their format, and their address for Spark."""
 
     path: str
     address: str
@@ -159,9 +158,9 @@ class Files:
 
 
 def find_files(path: str, format: str | None = None) -> Files:
-    """Look at a file, folder or pattern without Spark: is it there, is anything in it, which format has it?
+    """Find the files of a path, folder or pattern, and their format, without Spark; refuse missing and empty files.
 
-    A path with a scheme other than file: (s3a://…, hdfs://…) is left to Spark; its format is told by its ending.
+    A path with a URL scheme other than file: (s3a://…, hdfs://…) is not checked here; its ending decides the format.
     """
     if format is not None and format.lower() not in FORMATS:
         raise InputError(f"unknown format {format!r}; known are {', '.join(FORMATS)} (tsv: time<TAB>key lines)")
@@ -181,16 +180,16 @@ def find_files(path: str, format: str | None = None) -> Files:
 
 
 def _local_files(path: str) -> list[str]:
-    """Give the files that Spark will read: it passes over the same ones as we do."""
+    """Return the files that Spark will read: both ignore the same ones."""
     found = streams_find_files(path)
     for name in found:
         if not os.access(name, os.R_OK):
-            raise InputError(f"{name}: cannot be read: check its rights")
+            raise InputError(f"{name}: cannot be read: check its permissions")
     return found
 
 
 def _ending(name: str) -> tuple[str, bool]:
-    """'a.csv.gz' → ('csv', True)."""
+    """Return ('csv', True) for 'a.csv.gz'."""
     *_, before, last = ["", "", *os.path.basename(name).lower().split(".")]
     return (before, True) if last in _PACKED else (last, False)
 
@@ -199,21 +198,21 @@ def _guess(path: str, names: Sequence[str]) -> str:
     formats = {FORMAT_BY_ENDING.get(_ending(name)[0]) for name in names}
     if len(formats) == 1 and (only := formats.pop()) is not None:
         return only
-    what = "have different endings" if len(formats) > 1 else "does not tell its format by its ending"
-    raise InputError(f"{path}: {what}: say which format it is, one of {', '.join(FORMATS)}")
+    what = "have different endings" if len(formats) > 1 else "the ending is not that of a format"
+    raise InputError(f"{path}: {what}: name the format, one of {', '.join(FORMATS)}")
 
 
 def _check_packing(name: str, format: str) -> None:
-    """Spark tells gzip by the name alone, and would read the packed bytes as text."""
+    """Refuse a gzip file without the ending .gz: Spark would read the compressed bytes as text."""
     if format == "parquet" or name.lower().endswith(".gz"):
         return
     with open(name, "rb") as file:
         if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
-            raise InputError(f"{name}: is gzip, which Spark knows by the ending .gz only: rename the file")
+            raise InputError(f"{name}: is gzip, which Spark recognises only by the ending .gz: rename the file")
 
 
 def _escaped(path: str) -> str:
-    """Give a path as Spark takes it literally: to Spark every address is a pattern."""
+    """Escape a path, because Spark reads every address as a pattern."""
     return "".join(f"\\{char}" if char in "*?[]{}\\" else char for char in path)
 
 
@@ -224,12 +223,12 @@ def file_source(
     partitions: int | None = None,
     streaming: bool = False,
 ) -> Source:
-    """Read files; a line that is not what their format says is left out and counted.
+    """Read files; skip and count the lines that do not match their format.
 
-    Files of `time<TAB>key` have the columns time and key; the others need the names of their key columns. In CSV
-    these are text as written, '007' included; the types of the other columns are inferred. With `partitions`, row i
-    goes to sender i mod partitions, as `keyspread.simulate` deals it. A `streaming` source takes the files that are
-    there, whose columns it has, and every file that is added to the folder or fits the pattern.
+    Files of `time<TAB>key` have the columns time and key; for others, name the key columns. In CSV, key columns stay
+    text ('007' stays '007'), and the types of other columns are inferred. With `partitions`, row i goes to sender
+    i mod partitions, as in `keyspread.simulate`. A `streaming` source reads the files that exist, which decide its
+    columns, and every file that is added to the folder or matches the pattern.
     """
     read = {"csv": _csv, "json": _json, "parquet": _parquet, "tsv": _time_and_key}[files.format]
     source = read(spark, spark.readStream if streaming else spark.read, files, tuple(key))
@@ -245,7 +244,7 @@ def file_source(
     )
 
 
-# Each takes a reader of what is there or of a stream; a stream has the columns of what is there.
+# Each function takes a batch or a streaming reader; a stream has the columns of the files that exist.
 
 
 def _parquet(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
@@ -254,7 +253,7 @@ def _parquet(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...
 
 
 def _csv(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
-    # Pruned to some columns, Spark would not see that a line has too many.
+    # With column pruning, Spark would not notice a line with too many columns.
     options: dict[str, Any] = {"header": True, "columnNameOfCorruptRecord": MALFORMED, "columnPruning": False}
     inferred = spark.read.options(**options).option("inferSchema", True).csv(files.address)
     names = _checked(inferred, key, files)
@@ -262,7 +261,7 @@ def _csv(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -
     schema = StructType(
         [_text(one) if one.name.lower() in as_text else one for one in [*inferred.schema.fields, _MALFORMED_FIELD]]
     )
-    # Not enforced: files whose columns stand in another order are refused, not mixed up.
+    # Not enforced, so that files with another order of columns are refused, not mixed up.
     rows = reader.options(**options).option("enforceSchema", False).schema(schema).csv(files.address)
     return without_malformed(rows, names, _title(files), _facts(files))
 
@@ -275,7 +274,7 @@ def _json(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) 
     options = {"columnNameOfCorruptRecord": MALFORMED}
     inferred = spark.read.options(**options).json(files.address).drop(MALFORMED)
     if not inferred.columns:
-        raise InputError(f"{files.path}: no line of it is a JSON object: each line must be one")
+        raise InputError(f"{files.path}: no line is a JSON object: write one object per line")
     names = _checked(inferred, key, files)
     schema = StructType([*inferred.schema.fields, _MALFORMED_FIELD])
     rows = reader.options(**options).schema(schema).json(files.address)
@@ -284,7 +283,7 @@ def _json(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) 
 
 def _time_and_key(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
     line, tab = F.col("value"), F.instr("value", "\t")
-    # The operators of Spark that work on the bytes as they are: a key that is not UTF-8 is still a key.
+    # These functions work on bytes, so a key that is not valid UTF-8 stays as it is.
     parts = (
         reader.text(files.address)
         .where(line != "")
@@ -299,7 +298,7 @@ def _time_and_key(spark: SparkSession, reader: Any, files: Files, key: tuple[str
 
 
 def without_malformed(rows: DataFrame, key: tuple[str, ...], title: str, facts: dict[str, Any]) -> Source:
-    """Leave out the rows with text in the column of malformed lines, and count them as they pass."""
+    """Drop the rows with text in the column of malformed lines, and count them."""
     name, seen = f"keyspread_malformed_{uuid.uuid4().hex}", Observation()
     counted = rows.observe(name if rows.isStreaming else seen, *_count_malformed())
     kept = Source(counted.where(F.col(MALFORMED).isNull()).drop(MALFORMED), key, title, facts, keep=True)
@@ -313,9 +312,9 @@ def _count_malformed() -> list[Column]:
 
 def _checked(rows: DataFrame, key: tuple[str, ...], files: Files) -> tuple[str, ...]:
     if not rows.columns:
-        raise InputError(f"{files.path}: no rows, the file has not even a header")
+        raise InputError(f"{files.path}: no rows and no header")
     if not key:
-        raise InputError(f"{files.path}: say which column is the key; the columns are {', '.join(rows.columns)}")
+        raise InputError(f"{files.path}: name the key column; the columns are {', '.join(rows.columns)}")
     try:
         return tuple(key_columns(rows, key))
     except InputError as problem:
@@ -327,7 +326,7 @@ def _title(files: Files) -> str:
 
 
 def _facts(files: Files) -> dict[str, Any]:
-    return {"source": files.path, "format": files.format}
+    return {"source": files.path, "file_format": files.format}
 
 
 def _shortened(text: str | None) -> str | None:

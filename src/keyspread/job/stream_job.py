@@ -1,7 +1,7 @@
-"""The main job on a stream: rows → senders → workers → partial states → merge, for every micro-batch.
+"""`start_stream`: the job on a stream, which spreads and aggregates every micro-batch.
 
-`start_stream` starts the query, and what it gives back watches and ends it. A batch is done completely or, if the query
-ends first, again by the next start: the results of a batch lie in a folder of its own, which is written as a whole.
+It returns a `RunningStream`, which reports progress and ends the query. A batch is finished completely, or done again
+by the next start: the results of each batch are in their own folder, which is replaced as a whole.
 """
 
 import os
@@ -29,21 +29,21 @@ from keyspread.spark.spread import spread
 from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.threshold import checked_threshold
 
-_BATCH = "batch="  # Spark reads a folder batch=7 of results as a column batch
+_BATCH = "batch="  # Spark reads a folder batch=7 as a value of the column batch
 
 
 @dataclass(frozen=True)
 class Results:
-    """Where results go: a folder with a folder for every batch, and their format."""
+    """The folder of the results, which has one folder per batch, and their format."""
 
     path: str
     format: str
 
 
-def find_results(path: str, format: str | None, goes_on: bool) -> Results:
-    """Look, without Spark, whether batches can be written there: a new or empty folder, or that of a run that goes on.
+def find_results(path: str, format: str | None, resumes: bool) -> Results:
+    """Check without Spark that batches can be written to a path: a new or empty folder, or that of a resumed run.
 
-    A path with a scheme (s3a://…, hdfs://…) is left to Spark.
+    A path with a URL scheme (s3a://…, hdfs://…) is not checked here.
     """
     format = sinks.result_format(path, format)
     if "://" in path and not path.startswith("file:///"):
@@ -53,18 +53,18 @@ def find_results(path: str, format: str | None, goes_on: bool) -> Results:
         sinks.check_new(folder, overwrite=False)
         return Results(folder, format)
     if not os.path.isdir(folder):
-        raise InputError(f"{path} is a file, and results are a folder: choose another name")
+        raise InputError(f"{path} is a file, but results are a folder: choose another name")
     held = sorted(name for name in os.listdir(folder) if not name.startswith((".", "_")))
     foreign = [name for name in held if not name.startswith(_BATCH)]
     if foreign:
-        raise InputError(f"{path} holds {foreign[0]!r}, which is no batch: choose another folder")
-    if held and not goes_on:
-        raise InputError(f"{path} holds batches of another run: choose another folder, or go on with its --checkpoint")
+        raise InputError(f"{path} holds {foreign[0]!r}, which is not a batch: choose another folder")
+    if held and not resumes:
+        raise InputError(f"{path} holds batches of another run: choose another folder, or resume with its --checkpoint")
     return Results(folder, format)
 
 
 def check_stream_options(scheme: str | None, workers: int, options: Mapping[str, Any]) -> str:
-    """Give the scheme's name; refuse, without Spark, what a stream cannot be dealt by."""
+    """Return the name of the scheme; refuse, without Spark, schemes and options that do not work on a stream."""
     workers = checks.whole_number("workers", workers)
     found = resolve(LOOK_AHEAD if scheme is None else scheme)
     if found.kind is Kind.LOOK_AHEAD:
@@ -74,7 +74,7 @@ def check_stream_options(scheme: str | None, workers: int, options: Mapping[str,
         return found.name
     if found.kind is Kind.PLANNED:
         raise InputError(
-            f"scheme planned needs all rows before it deals one: a stream takes {LOOK_AHEAD}, or d-choices, …"
+            f"scheme planned needs all rows before it routes the first: use {LOOK_AHEAD} or d-choices on a stream"
         )
     Settings.of(online_scheme(found.name), workers, **found.accept(options, also=("seed",)))
     return found.name
@@ -82,7 +82,7 @@ def check_stream_options(scheme: str | None, workers: int, options: Mapping[str,
 
 @dataclass(frozen=True)
 class Computed:
-    """What a query computes: a stream, its output mode, and what becomes of a micro-batch of it."""
+    """What a query computes: a stream, its output mode, and a function that merges a micro-batch."""
 
     stream: DataFrame
     mode: str
@@ -98,10 +98,10 @@ def computed(
     watch: StreamWatch,
     options: Mapping[str, Any],
 ) -> Computed:
-    """Decide what the query computes: for every batch and key the aggregates, and in the column `rows` its rows.
+    """Define what the query computes per batch and key: the aggregates, and the number of rows in the column `rows`.
 
-    Partition = worker in the stage that reads the spread: there Spark computes the partial states, and merges them by
-    key behind it.
+    In the stage that reads the spread, partition w is worker w: there Spark computes the partial states. It merges them
+    by key in the next stage.
     """
     dealt = spread(source.rows, source.key, workers, scheme, watch=watch, **options)
 
@@ -113,7 +113,7 @@ def computed(
 
 
 class RunningStream:
-    """A query that runs: `stop` ends it between two batches, `batches` and `rows` say how far it came."""
+    """A running query: `stop` ends it between two batches; `batches` and `rows` are its progress."""
 
     def __init__(self, query: StreamingQuery, sink: "_Sink") -> None:
         self.query = query
@@ -121,28 +121,28 @@ class RunningStream:
 
     @property
     def batches(self) -> int:
-        """Batches done in this run."""
+        """The number of batches of this run."""
         return self._sink.batches
 
     @property
     def rows(self) -> int:
-        """Rows of these batches."""
+        """The rows of these batches."""
         return self._sink.rows
 
     @property
     def rows_so_far(self) -> int:
-        """Rows of all batches, those of the runs before this one included."""
+        """The rows of all batches, including those of earlier runs."""
         return self._sink.rows_so_far
 
-    def goes_on(self) -> bool:
-        """Whether there is more to come; raises what the query failed with."""
+    def continues(self) -> bool:
+        """Return whether more batches will come; raise the error of a query that failed."""
         if self.query.isActive:
             return not self._sink.full
         self._raise()
         return False
 
     def stop(self) -> None:
-        """End after the batch that is under way, and return when it has ended."""
+        """End the query after the current batch, and return when it has ended."""
         self._sink.stopping.set()
         while self.query.isActive and self.query.status["isTriggerActive"]:
             time.sleep(0.05)
@@ -168,7 +168,7 @@ def start_stream(
     results: Results | None = None,
     **options: Any,
 ) -> RunningStream:
-    """Start to spread and aggregate a stream, a micro-batch every `trigger` seconds, `batches` of them at most."""
+    """Start to spread and aggregate a stream: one micro-batch every `trigger` seconds, at most `batches` of them."""
     wanted = wanted_aggregates(source, aggregates)
     rows = free_name(source.rows, "rows")
     what = computed(source, wanted, rows, workers, scheme, watch, options)
@@ -179,12 +179,12 @@ def start_stream(
     return RunningStream(writer.trigger(processingTime=f"{round(trigger * 1000)} milliseconds").start(), sink)
 
 
-class _Refused(Exception):  # noqa: N818  (no error: how a batch that must not begin is sent back)
-    """The query shall end: this batch is left to the next run."""
+class _Refused(Exception):  # noqa: N818  (not an error: it keeps a batch from starting)
+    """The query is to end: the next run does this batch."""
 
 
 class _Sink:
-    """What becomes of every micro-batch; once `stopping`, no other batch begins."""
+    """Merges and writes every micro-batch; once `stopping` is set, no further batch starts."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Streams to spread: a made stream at a chosen rate, or the messages of a Kafka topic. Files are in sources.py."""
+"""Streaming sources: a generated stream at a chosen rate, or a Kafka topic. Files are in sources.py."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,17 +17,16 @@ _SENDERS = 4
 
 
 def endless_source(
-    spark: SparkSession, stream: GeneratedStream, rows_a_batch: int, partitions: int | None = None
+    spark: SparkSession, stream: GeneratedStream, rows_per_batch: int, partitions: int | None = None
 ) -> Source:
-    """Draw a made stream without end, so many rows a micro-batch: row i is message i, whatever cuts and restarts do.
+    """Return a generated stream without end, with `rows_per_batch` rows per micro-batch; row i is message i.
 
-    Where a query stands is in its checkpoint, so it goes on with the next message, neither one left out nor one twice,
-    also at another rate.
+    A query resumes from its checkpoint with the next message, even at another rate: no message is lost or repeated.
     """
     partitions = checks.whole_number("partitions", _SENDERS if partitions is None else partitions)
     counter = (
         spark.readStream.format("rate-micro-batch")
-        .option("rowsPerBatch", checks.whole_number("rows_a_batch", rows_a_batch))
+        .option("rowsPerBatch", checks.whole_number("rows_per_batch", rows_per_batch))
         .option("numPartitions", partitions)
         .load()
     )
@@ -50,10 +49,10 @@ def topic_source(
     streaming: bool = True,
     max_rows: int | None = None,
 ) -> Source:
-    """Read a Kafka topic: as a stream, or once, what is there now. With `schema`, values are JSON objects with it.
+    """Read a Kafka topic as a stream, or once what it holds now. With `schema`, values are JSON objects.
 
-    The key is that of the message, unless columns are named: with a schema, the fields are columns. Values that are
-    not what the schema says are left out and counted.
+    The key is that of the message unless `key` names columns; with a schema, its fields are columns. Values that do not
+    match the schema are skipped and counted.
     """
     rows = kafka_source(spark, brokers, topic, streaming=streaming, max_rows=max_rows)
     if schema is not None:
@@ -63,7 +62,7 @@ def topic_source(
     try:
         names = tuple(key_columns(rows.drop(MALFORMED), tuple(key) or ("key",)))
     except InputError as problem:
-        remedy = "" if schema is not None else "; the fields of JSON values are columns with --schema"
+        remedy = "" if schema is not None else "; with --schema, the fields of JSON values are columns"
         raise InputError(f"{title}: {problem}{remedy}") from None
     if schema is not None:
         return without_malformed(rows, names, title, facts)

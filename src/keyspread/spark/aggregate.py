@@ -36,9 +36,10 @@ def aggregate(
     Exact aggregates are equal to Spark's. Sketches are within their bound.
 
     `key` is the name of a column, a Column, or a list of them; its columns are named as `groupBy` names them.
-    `aggregates` maps names of the result to SQL calls, {"total": "sum(amount)", "n": "count(*)"}, or columns to
-    functions as Spark's own `agg` does, {"amount": "sum"}; or it is an `Operator` of your own. `scheme` and options
-    are those of `spread`.
+    `aggregates` maps names of the result to SQL calls or Columns, {"total": "sum(amount)", "n": F.count("*")}, or
+    columns to functions as Spark's own `agg` does, {"amount": "sum"}. It may also be a list of Columns, named as `agg`
+    names them, [F.sum("amount").alias("total"), F.count("*")], or an `Operator` of your own. `scheme` and options are
+    those of `spread`.
 
     With `window` ("10 minutes") it returns the result of `df.groupBy(window(time, window, slide), key)`. `time` is the
     column of the event time; in a stream, by default the one with a watermark.

@@ -1,4 +1,4 @@
-"""Spark for a command: started quietly, stopped in any case, its troubles told in one line."""
+"""Spark for a command: started quietly, always stopped, and its failures reported in one line."""
 
 import re
 import traceback
@@ -11,25 +11,26 @@ from keyspread.errors import KeyspreadError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from keyspread.cli.interruption import Held
+    from keyspread.cli.standard_error import HeldStderr
 
 _LOCAL = {
-    "spark.sql.shuffle.partitions": 16,  # Spark's own 200 are for a cluster
+    "spark.sql.shuffle.partitions": 16,  # Spark's default of 200 is meant for a cluster
     "spark.python.daemon.module": "keyspread.spark.launch.daemon",
 }
 
 
 @contextmanager
-def spark(
+def spark_session(
     master: str | None,
-    held: "Held",
+    held: "HeldStderr",
     verbose: bool,
     short: bool = False,
     settings: Mapping[str, Any] | None = None,
 ) -> Iterator["SparkSession"]:
-    """Give the session of this process if there is one, else a new one that ends with the block.
+    """Yield the active session of this process if there is one, else a new one that stops at the end of the block.
 
-    `short` work is over before the JVM's second compiler pays. `settings` are Spark's, for a new session.
+    `short` jobs end before the JVM's second compiler pays off, so it is switched off. `settings` are Spark settings
+    of a new session.
     """
     from pyspark.sql import SparkSession
 
@@ -42,16 +43,18 @@ def spark(
         return
     started = _start(master, held, verbose, short, settings or {})
     try:
-        with interruption.stopped_by_ctrl_c(started.stop):
+        with interruption.stop_on_ctrl_c(started.stop):
             if not is_local(master):
-                with told(verbose):
+                with failures_in_one_line(verbose):
                     check_answers(started, str(master))
             yield started
     finally:
         started.stop()
 
 
-def _start(master: str | None, held: "Held", verbose: bool, short: bool, settings: Mapping[str, Any]) -> "SparkSession":
+def _start(
+    master: str | None, held: "HeldStderr", verbose: bool, short: bool, settings: Mapping[str, Any]
+) -> "SparkSession":
     from keyspread.cli import interruption
     from keyspread.spark import session
     from keyspread.spark.failures import SparkError, why
@@ -64,22 +67,22 @@ def _start(master: str | None, held: "Held", verbose: bool, short: bool, setting
             config["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
     config |= settings
     try:
-        with interruption.uninterrupted():  # a JVM whose launch is cut short would be left behind, alive
+        with interruption.delay_ctrl_c():  # a JVM whose launch is interrupted would stay alive
             if master is not None and master.startswith("sc://"):
                 return session(remote=master)
             return session(master=master, **config)
     except KeyspreadError:
         raise
-    except Exception as problem:  # py4j, PySpark and the JVM each have their own
+    except Exception as problem:  # py4j, PySpark and the JVM each raise their own
         if verbose:
             traceback.print_exc()
-        said = [line for line in held.text().splitlines() if re.search(r"(Error|Exception)\b", line)]
-        raise SparkError(f"Spark did not start: {why(said[0] if said else str(problem))}") from problem
+        errors = [line for line in held.text().splitlines() if re.search(r"(Error|Exception)\b", line)]
+        raise SparkError(f"Spark did not start: {why(errors[0] if errors else str(problem))}") from problem
 
 
 @contextmanager
-def told(verbose: bool) -> Iterator[None]:
-    """Turn what Spark throws into one line, after all of it if the user wants to see it."""
+def failures_in_one_line(verbose: bool) -> Iterator[None]:
+    """Turn whatever Spark raises into an error of one line; if `verbose`, print the whole stack trace before it."""
     from keyspread.spark.failures import in_one_line
 
     with in_one_line():
