@@ -228,9 +228,9 @@ class Disturber:
 
 def kill_python(cluster, dice: random.Random) -> bool:  # type: ignore[no-untyped-def]
     """Kill a Python worker of an executor: a child of its daemon."""
-    from keyspread.spark.launch.cluster import _running
+    from keyspread.spark.launch.cluster import running_processes
 
-    running = _running()
+    running = running_processes()
     executors = set(cluster.executors())
     daemons = {pid for pid, (parent, _) in running.items() if parent in executors}
     workers = [pid for pid, (parent, command) in running.items() if parent in daemons and "python" in command]

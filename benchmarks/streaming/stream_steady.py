@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from keyspread.spark import aggregate, session, stream_settings
-from keyspread.spark.launch.cluster import _running
+from keyspread.spark.launch.cluster import running_processes
 from keyspread.streams import ZipfStream
 
 from common import show, verdict
@@ -36,7 +36,7 @@ WORKERS, KEYS, ROWS, BATCHES, EVERY = 2, 2_000, 4_000, 500, 100
 
 def memory() -> float:
     """Return the memory of this process and its descendants in MB; shared pages are divided among them."""
-    running, found = _running(), [os.getpid()]
+    running, found = running_processes(), [os.getpid()]
     for pid in found:
         found += [child for child, (parent, _) in running.items() if parent == pid]
     total = 0

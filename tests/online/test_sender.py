@@ -327,3 +327,15 @@ def test_keys_and_their_hashes_reach_the_same_workers():
     routed = Sender("key", 50).route(hash_keys(keys))
     assert routed.tolist() == [naive.candidate(int(h), 0, 0, 50) for h in hash_keys(keys)]
     assert routed[0] == routed[3]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_messages_with_and_without_weights_may_alternate(scheme):
+    stream = zipf(1.4, 200, 6000, seed=2)
+    options = {"choices": 8} if scheme == "greedy" else {}
+    plain, mixed = Sender(scheme, 30, **options), Sender(scheme, 30, **options)
+    expected = plain.route(stream).tolist()
+    found = []
+    for number, part in enumerate(np.array_split(stream, 12)):
+        found += mixed.route(part, np.ones(part.size, np.int64) if number % 2 else None).tolist()
+    assert found == expected

@@ -360,11 +360,18 @@ def test_nothing_is_set_on_the_session(spark, rows):
 
 
 def test_the_library_uses_nothing_that_connect_does_not_have():
-    folder = Path(keyspread.spark.__file__).parent
-    for file in folder.rglob("*.py"):
-        if file.name not in ("session.py", "java.py", "client.py", "local_properties.py"):
-            found = re.search(r"_jvm|sparkContext|SparkContext|\.rdd\b|_jdf|_jc\b", file.read_text())
-            assert found is None, f"{file.name} has {found and found[0]}"
+    package = Path(keyspread.__file__).parent
+    classic = ["spark/session.py", "spark/launch/java.py", "spark/kafka/client.py"]
+    classic += [
+        "spark/streaming/local_properties.py",
+        "deployment/slots.py",
+        "cli/installation.py",
+    ]  # these ask for classic Spark, and can do without
+    files = {file.relative_to(package).as_posix(): file.read_text() for file in package.rglob("*.py")}
+    assert set(classic) < set(files)
+    for name in files.keys() - set(classic):
+        found = re.search(r"_jvm|sparkContext|SparkContext|\.rdd\b|_jdf|_jc\b", files[name])
+        assert found is None, f"{name} has {found and found[0]}"
 
 
 # Bad input: one line that names the problem, and nothing else is printed
@@ -475,3 +482,18 @@ def test_the_plan_that_is_passed_must_be_a_plan_for_as_many_workers(rows):
 def test_the_skewed_rows_are_what_they_say(rows):
     assert rows.where("key = 'hot'").count() > 1100
     assert rows.where("key IS NULL").count() == 31
+
+
+def test_columns_called_like_ours_in_capitals_are_kept_where_a_key_is_hot(spark):
+    from frames import as_a_bag
+    from keyspread.spark import spread
+
+    names = ["KeySpread_Hash", "KEYSPREAD_bucket", "keyspread_ENTRY", "Keyspread_Hot", "keyspread_Turn",
+             "keyspread_PIECE", "KEYSPREAD_WORKER"]  # fmt: skip
+    df = spark.range(0, 300, 1, 2).selectExpr(
+        "if(id % 2 = 0, 'hot', string(id)) AS key", *(f"id + {i} AS {name}" for i, name in enumerate(names))
+    )
+    for scheme in ("planned", "d-choices"):
+        out = spread(df, "key", 3, scheme)
+        assert out.schema == df.schema
+        assert as_a_bag(out) == as_a_bag(df)

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("typer")
 
 from keyspread.cli import main
-from keyspread.spark.launch.cluster import _running
+from keyspread.spark.launch.cluster import running_processes
 
 SMALL = ["--workers", "2", "--senders", "2", "--skews", "2.0", "--seconds", "0.1", "--repetitions", "1"]
 
@@ -120,7 +120,7 @@ def test_ctrl_c_leaves_no_process(tmp_path):
 def marked(mark):
     """Return the processes that inherited the mark in their environment."""
     found = {}
-    for pid, (_, command) in _running().items():
+    for pid, (_, command) in running_processes().items():
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if mark.encode() in file.read():
