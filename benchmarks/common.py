@@ -1,20 +1,23 @@
-"""What the benchmarks share: timing side by side, and tables that end in a verdict."""
+"""Code that the benchmarks share: timing, tables with verdicts, arguments and the real streams."""
 
+import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from rich.console import Console
 from rich.table import Table
 
-REAL_STREAMS = Path(__file__).resolve().parents[2] / "shared" / "data"
+REAL_STREAMS = ("words", "cashtags", "flights3m_origin")
 console = Console(width=100)
 
 
 def side_by_side(runs: Mapping[str, Callable[[], object]], repeat: int = 5) -> dict[str, float]:
-    """Give the least seconds of each run: what the machine adds on top is noise.
+    """Return the shortest time of each run in seconds: what other processes add is noise.
 
-    Runs take turns, so that a slow moment hits all of them.
+    The runs take turns, so that a slow moment of the machine affects all of them.
     """
     for run in runs.values():
         run()  # compile, load, fill caches
@@ -28,7 +31,7 @@ def side_by_side(runs: Mapping[str, Callable[[], object]], repeat: int = 5) -> d
 
 
 def verdict(holds: bool) -> str:
-    """Say whether a bar is reached."""
+    """Return a label that says whether a bar is reached."""
     return "[green]reached[/green]" if holds else "[red]missed[/red]"
 
 
@@ -43,9 +46,50 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -
     console.print()
 
 
+def numbers(**defaults: int) -> list[int]:
+    """Return the command line's numbers (`1e6` is one), in the order of the parameters, or exit if one is wrong."""
+    given = sys.argv[1:]
+    names = " ".join(f"[{name.upper()}]" for name in defaults)
+    if len(given) > len(defaults):
+        fail(f"{Path(sys.argv[0]).stem} takes at most these arguments: {names or 'none'}; got {' '.join(given)}")
+    values = list(defaults.values())
+    for index, (name, text) in enumerate(zip(defaults, given, strict=False)):
+        try:
+            values[index] = int(float(text))
+        except (ValueError, OverflowError):
+            values[index] = 0
+        if values[index] < 1:
+            fail(f"{name} must be a whole number of at least 1, got {text!r}")
+    return values
+
+
 def real_stream(name: str) -> Path:
-    """Give the path of a real stream, or end with the reason why there is none."""
-    path = REAL_STREAMS / name
+    """Return the file of a real stream, or exit if it is missing."""
+    path = data_file(name)
+    if path is None:
+        fail("this benchmark reads real streams: set KEYSPREAD_DATA to the folder that has them")
     if not path.exists():
-        raise SystemExit(f"{path} is not here: this benchmark needs the real streams of the developers' data folder")
+        fail(f"this benchmark reads {path}, which does not exist: set KEYSPREAD_DATA to the folder that has it")
     return path
+
+
+def real_streams() -> dict[str, Path]:
+    """Return the files of the real streams that exist, and print which ones are left out."""
+    files = {name: data_file(f"{name}.tsv.gz") for name in REAL_STREAMS}
+    found = {name: path for name, path in files.items() if path is not None and path.exists()}
+    missing = [name for name in REAL_STREAMS if name not in found]
+    if missing:
+        console.print(f"left out: {', '.join(missing)}; set KEYSPREAD_DATA to the folder that has the real streams")
+    return found
+
+
+def data_file(name: str) -> Path | None:
+    """Return the path of a file in the folder KEYSPREAD_DATA, or None if the variable is not set."""
+    folder = os.environ.get("KEYSPREAD_DATA")
+    return Path(folder) / name if folder else None
+
+
+def fail(line: str) -> NoReturn:
+    """Print one line and exit with code 2."""
+    print(line, file=sys.stderr)
+    raise SystemExit(2)

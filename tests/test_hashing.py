@@ -274,3 +274,15 @@ def test_what_cannot_be_hashed_is_named(keys, message):
 def test_a_wrong_type_lists_what_is_supported():
     with pytest.raises(InputError, match="keys must be str, bytes, int, float, bool, date, datetime or None"):
         hash_keys([object()])
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D"])
+def test_days_and_coarser_units_are_dates(unit):
+    keys = np.array(["1969-01-01", "2020-05-17"], "datetime64[D]").astype(f"datetime64[{unit}]")
+    assert hash_keys(keys).tolist() == hash_keys(keys.astype("datetime64[D]").tolist()).tolist()
+
+
+@pytest.mark.parametrize("unit", ["h", "m"])
+def test_hours_and_minutes_are_timestamps(unit):
+    keys = np.array(["1969-01-01T05", "2020-05-17T23"], f"datetime64[{unit}]")
+    assert hash_keys(keys).tolist() == hash_keys(keys.astype("datetime64[us]").tolist()).tolist()

@@ -1,4 +1,4 @@
-"""The command line: exit codes and single lines for mistakes, JSON for machines, 80 columns for people."""
+"""The command line: exit code 2 and one line for a mistake, JSON for machines, 80 columns for people."""
 
 import gzip
 import io
@@ -43,7 +43,7 @@ def stream_file(tmp_path):
 
 
 def command(*arguments, code="import sys; from keyspread.cli import main; sys.exit(main())", **options):
-    """Start the command as users do, in a process of its own."""
+    """Start the command as users do, in a separate process."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         stdout=subprocess.PIPE,
@@ -54,7 +54,7 @@ def command(*arguments, code="import sys; from keyspread.cli import main; sys.ex
 
 
 def test_json_has_the_names_and_values_of_simulate(run):
-    code, out, err = run("simulate", *SMALL, "--skew", 1.4, "--seed", 3, "--sources", 2, "--windows", 10, "--json")
+    code, out, err = run("simulate", *SMALL, "--skew", 1.4, "--seed", 3, "--senders", 2, "--windows", 10, "--json")
     assert (code, err) == (0, "")
     assert out.count("\n") == 1
     given = json.loads(out)
@@ -65,31 +65,42 @@ def test_json_has_the_names_and_values_of_simulate(run):
         assert given[name] == getattr(expected, name).tolist(), name
     assert given["choices"] == list(expected.choices)
     assert len(given["choices"]) == 2
-    parameters = {"stream": "zipf", "skew": 1.4, "law_keys": 1000, "scheme": "per-key", "workers": 8}
+    parameters = {
+        "format": 1,
+        "input": "zipf",
+        "stream": "zipf",
+        "skew": 1.4,
+        "law_keys": 1000,
+        "scheme": "per-key",
+        "workers": 8,
+    }
     parameters |= {"sources": 2, "seed": 3, "windows": 10, "messages": 10_000, "malformed": 0}
     assert {name: given[name] for name in parameters} == parameters
 
 
 def test_json_of_a_file(run, stream_file):
-    code, out, err = run(
-        "simulate", "--stream", stream_file, "--workers", 2, "--windows", 1, "--scheme", "kg", "--json"
-    )
+    code, out, err = run("simulate", "--input", stream_file, "--workers", 2, "--windows", 1, "--scheme", "kg", "--json")
     given = json.loads(out)
     assert code == 0
     assert err == f"keyspread: note: {stream_file}: skipped 1 malformed line, line 3: 'broken'\n"
-    assert (given["stream"], given["scheme"]) == (str(stream_file), "key")
+    assert (given["format"], given["input"], given["scheme"]) == (1, str(stream_file), "key")
     assert (given["messages"], given["keys"], given["malformed"]) == (3, 2, 1)
     assert sum(given["loads"]) == 3
+
+
+def test_the_format_of_a_file_is_not_the_format_of_the_json(run, stream_file):
+    given = json.loads(run("simulate", "--input", stream_file, "--format", "tsv", "--workers", 2, "--json")[1])
+    assert (given["format"], given["file_format"]) == (1, "tsv")
 
 
 def test_a_file_name_is_shown_as_it_is(run, tmp_path):
     path = tmp_path / "[b]odd[red].tsv"
     path.write_bytes(b"1\ta\n")
-    assert "5 sources: [b]odd[red].tsv" in run("simulate", "--stream", path, "--workers", 2, "--windows", 1)[1]
+    assert "5 senders: [b]odd[red].tsv" in run("simulate", "--input", path, "--workers", 2, "--windows", 1)[1]
 
 
 def test_messages_limits_a_file(run, stream_file):
-    _, out, _ = run("simulate", "--stream", stream_file, "--workers", 2, "--windows", 1, "--messages", 1, "--json")
+    _, out, _ = run("simulate", "--input", stream_file, "--workers", 2, "--windows", 1, "--messages", 1, "--json")
     assert json.loads(out)["messages"] == 1
 
 
@@ -101,7 +112,7 @@ def test_options_reach_the_scheme(run, monkeypatch):
         raise keyspread.InputError("seen")
 
     monkeypatch.setattr(keyspread, "simulate", simulate)
-    run("simulate", *SMALL, "--threshold", "1e-2", "--tolerance", 0.001, "--capacity", "1e3", "--choices", 4)
+    run("simulate", *SMALL, "--threshold", "1e-2", "--tolerance", 0.001, "--counters", "1e3", "--choices", 4)
     assert seen == {
         "sources": 5,
         "seed": 0,
@@ -133,11 +144,12 @@ def test_options_reach_the_scheme(run, monkeypatch):
         (["simulate", "--half-life", "soon"], "must be a whole number of messages such as 1e5, or auto, got 'soon'"),
         (["simulate", "--scheme", "magic"], "unknown scheme 'magic'"),
         (
-            ["simulate", "--stream", "nowhere.tsv"],
-            "nowhere.tsv is neither a made stream (zipf, drift, wp, tw, ct) nor a file",
+            ["simulate", "--input", "nowhere.tsv"],
+            "nowhere.tsv is neither a generated stream (zipf, drift, wp, tw, ct) nor a file",
         ),
-        (["simulate", "--stream", ".", "--skew", "2"], "--skew is for zipf and drift only, got 2 with .: leave it out"),
-        (["simulate", "--stream", ".", "--keys", "2"], "--keys is for zipf and drift only, got 2 with .: leave it out"),
+        (["simulate", "--input", ".", "--skew", "2"], "--skew is for zipf and drift only, got 2 with .: leave it out"),
+        (["simulate", "--input", ".", "--keys", "2"], "--keys is for zipf and drift only, got 2 with .: leave it out"),
+        (["simulate", "--senders", "0"], "senders must be at least 1, got 0"),
         (["simulate", "--no-such-option"], "--no-such-option"),
         (["simulate", "extra"], "extra"),
         (["simulate", "--skew"], "--skew"),
@@ -156,11 +168,11 @@ def test_a_mistake_is_exit_code_2_and_one_line(run, arguments, message):
 
 
 def test_strict_and_empty_files_are_mistakes(run, stream_file, tmp_path):
-    code, _, err = run("simulate", "--stream", stream_file, "--strict")
+    code, _, err = run("simulate", "--input", stream_file, "--strict")
     assert (code, err.count("\n")) == (2, 1)
     assert f"{stream_file}, line 3: expected time<TAB>key, got 'broken'" in err
     (tmp_path / "empty.tsv").write_bytes(b"")
-    code, _, err = run("simulate", "--stream", tmp_path / "empty.tsv")
+    code, _, err = run("simulate", "--input", tmp_path / "empty.tsv")
     assert (code, err.count("\n")) == (2, 1)
     assert "no messages (the file is empty)" in err
 
@@ -190,7 +202,7 @@ def test_the_screen_fits_80_columns(run, monkeypatch, workers, scheme):
     code, out, err = run("simulate", *SMALL[:4], "--workers", workers, "--scheme", scheme)
     assert (code, err) == (0, "")
     assert all(len(line) <= 80 for line in out.splitlines())
-    assert f"{scheme}, {workers} worker{'s' if workers > 1 else ''}, 5 sources: Zipf 1.4 over 1,000 keys" in out
+    assert f"{scheme}, {workers} worker{'s' if workers > 1 else ''}, 5 senders: Zipf 1.4 over 1,000 keys" in out
     assert "10,000" in out
     assert "imbalance over time" in out
     assert out.count("worker ") >= min(workers, 9)
@@ -268,10 +280,11 @@ def test_doctor(run, monkeypatch):
     code, out, _ = run("doctor", "--quick")
     assert code == 1
     assert "[none] found" in out
+    assert "1 problem found" in out
     code, out, _ = run("doctor", "--json")
     assert code == 1
     given = json.loads(out)
-    assert given["ok"] is False
+    assert (given["format"], given["ok"]) == (1, False)
     assert given["checks"][1] == {
         "name": "java",
         "ok": False,
@@ -335,7 +348,7 @@ sys.exit(main())
 
 
 def test_zipf_and_simulate_agree_on_loads(run):
-    """What the command prints is what the stream holds."""
+    """Check that what the command prints is what the stream contains."""
     _, out, _ = run("simulate", *SMALL, "--scheme", "shuffle", "--json")
     given = json.loads(out)
     assert sum(given["loads"]) == 10_000

@@ -16,7 +16,7 @@ def named(found: list[Check]) -> dict[str, Check]:
     return {check.name: check for check in found}
 
 
-def test_this_machine_is_well() -> None:
+def test_this_machine_has_everything() -> None:
     found = checks()
     assert [check for check in found if check.needed and not check.ok] == []
     assert all(check.ok or check.remedy for check in found)
@@ -27,7 +27,7 @@ def test_this_machine_is_well() -> None:
 def test_spark_is_started_on_request(spark: "SparkSession") -> None:
     found = named(checks(start_spark=True))["spark starts"]
     assert found.ok, found.detail
-    assert spark.range(3).count() == 3  # a session that was there before is left alone
+    assert spark.range(3).count() == 3  # a session that was already running is not stopped
 
 
 def test_a_missing_package_names_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +54,8 @@ def test_whatever_breaks_becomes_a_check() -> None:
     def breaks() -> str:
         raise RuntimeError("cannot cache\nand more lines")
 
-    assert installation._guarded("kernels", "mend", breaks) == Check(
-        "kernels", False, "RuntimeError: cannot cache", "mend"
+    assert installation._guarded("kernels", "remedy", breaks) == Check(
+        "kernels", False, "RuntimeError: cannot cache", "remedy"
     )
 
 

@@ -1,7 +1,5 @@
 """All schemes side by side: the numbers are those of `simulate`, and the advice follows from them."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -79,57 +77,3 @@ def test_an_empty_stream_is_compared_too():
 def test_wrong_options_are_refused():
     with pytest.raises(InputError, match="workers must be at least 1, got 0"):
         compare(Encoded.of(np.arange(5)), 0)
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    pytest.importorskip("typer")
-    from keyspread.cli import main
-
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments):
-        code = main(["compare", *(str(argument) for argument in arguments)])
-        return code, *capsys.readouterr()
-
-    return run
-
-
-def test_the_command(run, tmp_path):
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "clicks.csv"
-    path.write_text("user,amount\n" + "anna,1\n" * 500 + "".join(f"u{i},2\n" for i in range(500)))
-    code, out, err = run(path, "--key", "user", "--workers", "10", "--plot", tmp_path / "plot.svg")
-    assert (code, err) == (0, "")
-    assert "clicks.csv, 10 workers, 5 sources" in out
-    assert all(scheme in out for scheme in ALL)
-    assert "Use " in out
-    assert max(map(len, out.splitlines())) <= max(80, len(f"the plot in {tmp_path}/plot.svg"))
-    assert (tmp_path / "plot.svg").read_text().lstrip().startswith("<?xml")
-
-
-def test_the_command_as_json(run):
-    code, out, _ = run("zipf", "--skew", "1.6", "--keys", "500", "--messages", "2e4", "--workers", "8", "--json")
-    said = json.loads(out)
-    assert code == 0
-    assert [scheme["scheme"] for scheme in said["schemes"]] == list(ALL)
-    assert set(said["frontier"]) <= set(ALL)
-    assert said["advice"].startswith("Use ")
-    assert (said["skew"], said["workers"]) == (1.6, 8)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere.tsv"], "nowhere.tsv is neither a made stream"),
-        (["zipf", "--workers", "0"], "workers must be at least 1, got 0"),
-        (["zipf", "--scale", "0.5"], "--scale is for wp, tw and ct only, got 0.5 with zipf"),
-        (["zipf", "--plot", "x.gif"], "--plot must end in .svg, .png or .pdf, got x.gif"),
-        (["zipf", "--threshold", "2", "--messages", "10"], "threshold is a share"),
-    ],
-)
-def test_a_mistake_is_exit_code_2_and_one_line(run, arguments, message):
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1

@@ -68,3 +68,8 @@ def test_nothing_has_no_latency():
     assert finish_times(none, np.empty(0, np.int32), 1.0).size == 0
     with pytest.raises(InputError, match="there is no message"):
         waiting(none, none, np.empty(0, np.int32))
+
+
+def test_percentiles_are_those_of_the_latencies():
+    found = waiting(np.zeros(101), np.arange(101.0), np.zeros(101, np.int32))
+    assert (found.p50, found.p95, found.p99) == (50, 95, 99)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import naive
 from keyspread import SCHEMES, InputError, Plan, Sender, Simulation, plan, replica_model, simulate
+from keyspread.planned import look_ahead
 from keyspread.streams import read_stream, zipf
 
 ALL = [*SCHEMES, "planned"]
@@ -291,3 +292,14 @@ def test_peers_have_neither_weights_nor_capacities():
     for options in ({"weights": [1, 2]}, {"capacities": [1, 2]}):
         with pytest.raises(InputError, match="fish has neither weights nor capacities in its published rule"):
             simulate(np.array([1, 2]), "fish", 2, **options)
+
+
+def test_look_ahead_takes_message_i_for_source_i_mod_s():
+    stream = np.repeat([1, 2, 3, 4], [750, 751, 750, 751])  # a window each; not all of them begin with source 0
+    result = simulate(stream, "look-ahead", 7, sources=3, windows=4, assignment=True)
+    routed = np.empty(3002, np.int32)
+    for begin, end in pairwise([0, 750, 1501, 2251, 3002]):
+        for source in range(3):
+            own = [i for i in range(begin, end) if i % 3 == source]
+            routed[own] = look_ahead.route(stream[own], 7, source=source)
+    assert result.assignment.tolist() == routed.tolist()

@@ -78,6 +78,7 @@ sweep(session(), grid(streams, scheme=["pkg", "dc"], workers=[5, 50]), Results(s
 """
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_resumes_where_it_stopped(spark, tmp_path):
     killed, whole = Results(tmp_path / "killed"), Results(tmp_path / "whole")
     process = subprocess.Popen(

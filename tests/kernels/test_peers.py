@@ -1,12 +1,12 @@
 """The loops of the peers pick the workers that their plain rules pick."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import naive
 from keyspread.heavy_hitters import SpaceSaving
-from keyspread.kernels.peers import Widths, route_by_fanout, route_by_recent_counts, route_by_salt
+from keyspread.kernels.peers import new_widths, route_by_fanout, route_by_recent_counts, route_by_salt
 
 keys = st.lists(st.one_of(st.integers(0, 3), st.integers(4, 2**64 - 1)), max_size=150)
 hash_salts = st.integers(0, 2**64 - 1)
@@ -36,11 +36,12 @@ def test_route_by_fanout(stream, hash_salt, workers, fanout, data):
 
 
 @settings(max_examples=150, deadline=None)
+@example([0, 0], 0, 3, 0.5, 1, 4)  # hash 0, which is also what an unused counter has as owner
 @given(keys, hash_salts, workers_of, st.floats(0.001, 0.5), st.integers(1, 12), st.integers(0, 60))
 def test_route_by_recent_counts(stream, hash_salt, workers, threshold, capacity, top):
     """Also with fewer counters than keys: then a key that takes over a counter starts with two workers."""
     summary, twin = SpaceSaving(capacity), SpaceSaving(capacity)
-    widths = Widths(np.zeros(capacity, np.int64), np.zeros(capacity, np.uint64))
+    widths = new_widths(capacity, workers)
     out, loads = np.empty(len(stream), np.int32), np.zeros(workers, np.int64)
     last_top = route_by_recent_counts(
         np.array(stream, np.uint64), out, summary.arrays, widths, np.uint64(hash_salt), loads, threshold, top

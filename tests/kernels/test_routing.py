@@ -136,3 +136,11 @@ def test_cleared_candidates_are_written_again_with_the_new_number_of_choices():
         clear_candidates(candidates)
         routing.route_head_to_row(key, np.zeros(1, np.int32), 0, identity, balance, candidates, choices)
         assert naive.bits_of(candidates.rows[1]) == set(naive.slot_candidates(77, 3, choices, range(50)))
+
+
+def test_the_row_of_all_workers_is_never_given_to_a_key():
+    """There is room for 64 hot keys, and 200 come: the rows are dropped and used again, but for row EVERYONE."""
+    candidates = new_candidates(50, capacity=200, most_rows=1)
+    keys, counters = np.arange(200, dtype=np.uint64), np.arange(200, dtype=np.int32)
+    routing.route_head_to_row(keys, counters, 0, Identity(np.uint64(7), 0), new_balance(50), candidates, 7)
+    assert naive.bits_of(candidates.rows[EVERYONE]) == set(range(50))

@@ -1,6 +1,7 @@
 """Packing by weight and capacity, and how much may move from plan to plan."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -124,3 +125,27 @@ def test_wrong_weights_and_capacities(options, message):
     with pytest.raises(InputError) as caught:
         plan(array([1]), 3, **options)
     assert str(caught.value).startswith(message)
+
+
+def test_what_must_move_does_not_use_up_the_bound():
+    """Five workers are gone. Beside what they had, 5 % may move, and that is used for balance."""
+    batch = zipf(1.0, 3000, 20_000, seed=1)
+    before = plan(batch, 20)
+    least = plan(batch, 15, previous=before, tolerance=1.0)
+    bound = plan(batch, 15, previous=before, most_moved=0.05)
+    assert least.moved < bound.moved <= least.moved + 0.05
+    assert bound.imbalance < 0.5 * least.imbalance
+
+
+def test_a_bucket_that_fills_its_worker_to_the_limit_stays():
+    batch = np.array([1] * 50 + [2] * 50)
+    first = plan(batch, 2, threshold=1.0)
+    assert first.loads.tolist() == [50, 50]
+    swapped = replace(first, buckets=1 - first.buckets)
+    assert plan(batch, 2, previous=swapped, threshold=1.0).moved == 0
+
+
+def test_the_largest_weight_is_accepted_and_the_next_one_is_not():
+    assert plan(np.array([1]), 1, weights=[2**32]).loads.tolist() == [2**32]
+    with pytest.raises(InputError, match="a weight must be between 0 and 4294967296, got 4294967297"):
+        plan(np.array([1]), 1, weights=[2**32 + 1])

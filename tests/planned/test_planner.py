@@ -362,3 +362,13 @@ def test_cut_by_weight():
     key = HotKey.by_weight(7, {3: 1, 0: 3})
     assert (key.workers, key.weights, key.messages) == ((3, 0), (1, 3), 4)
     assert key.ends == (naive.SLOTS // 4, naive.SLOTS)
+
+
+def test_a_cut_by_weight_falls_where_the_sum_is_closest():
+    """A third of 7000 lies between two messages of weight 7: the nearer end of the message counts."""
+    batch, weights = np.full(1000, 5), np.full(1000, 7)
+    planned = plan(batch, 3, weights=weights)
+    (key,) = planned.head
+    routed = planned.route(batch)
+    got = np.cumsum([int(weights[routed == worker].sum()) for worker in key.workers])
+    assert np.abs(got - np.cumsum(key.weights)).max() <= 3.5

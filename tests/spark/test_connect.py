@@ -12,6 +12,8 @@ pytest.importorskip("pyspark")
 pytest.importorskip("grpc_status")
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_the_marked_tests_pass_over_connect():
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTEST_"))}
     done = subprocess.run(

@@ -143,18 +143,6 @@ def by_hand(workers, buckets, head, loads=None):
     return ks.Plan.from_json(json.dumps(content))
 
 
-def test_many_thin_pieces_in_one_cell(rows):
-    """Forty pieces end within the first thousandth of the slots: any number of them must be skipped."""
-    hot, warm = ks.hash_keys(["hot", "warm"]).tolist()
-    thin = [SLOTS // 40_000 * (i + 1) for i in range(40)]
-    planned = by_hand(
-        41,
-        [i % 41 for i in range(128)],
-        [(hot, [*range(40), 40], [*thin, SLOTS]), (warm, [3, 1, 2], [5, SLOTS - 9, SLOTS])],
-    )
-    assert places(spread(rows, "key", 41, plan=planned)) == sent_by(planned, hashes(rows, "key"))
-
-
 def test_very_many_hot_keys_in_one_bucket(rows):
     planned = plan(rows, "key", 3, buckets=3, threshold=0.003)
     assert len(planned.head) > 60
@@ -298,3 +286,42 @@ def test_a_stream_is_refused(spark):
 def test_bad_input(rows, options, match):
     with pytest.raises(InputError, match=re.escape(match)):
         plan(rows, **{"key": "key", "workers": 5, **options})
+
+
+def test_hot_keys_are_cut_where_their_rows_lie(spark):
+    """Two hot keys in random rows. Cut by weight alone, a worker would have 1.3 % too much, here it has 0.2 %."""
+    of_100 = "pmod(xxhash64(id), 100000) % 100"
+    df = spark.range(0, 40_000, 1, 4).selectExpr(
+        "id", f"CASE WHEN {of_100} < 40 THEN -1 WHEN {of_100} < 60 THEN -2 ELSE pmod(xxhash64(id), 100000) END AS key"
+    )
+    made = plan(df, "key", 8)
+    rows = hashes(df, "key")
+    pieces = [dict(zip(key.workers, key.weights, strict=True)) for key in made.head]
+    by_weight = made.with_cuts(
+        [ks.HotKey.by_weight(key.hash, own).ends for key, own in zip(made.head, pieces, strict=True)]
+    )
+    busiest = [np.bincount(list(sent_by(one, rows).values())).max() / 5000 for one in (made, by_weight)]
+    assert busiest[0] < 1.004 < busiest[1]
+
+
+def test_a_key_that_comes_late_is_known_to_half_of_what_summaries_do_not_know(spark):
+    """In each partition 9,000 keys come first: their counters leave an error of 30 rows to the hot key."""
+    df = spark.range(0, 30_000, 1, 3).selectExpr("if(id % 10000 >= 9000, -1, id) AS key")
+    made = plan(df, "key", 6, exact=False)
+    (hot,) = made.head
+    assert 0 < hot.messages - 3000 <= 50  # the threshold is 1,000 rows: a tenth of it is not known, half of that
+    assert made.loads.sum() == 30_000
+
+
+def test_forty_pieces_that_end_within_one_cell(spark):
+    """Rows fall into every one of them, and behind the last in the same cell."""
+    from frames import places
+    from keyspread.spark import spread
+
+    rows = spark.range(0, 200_000, 1, 2).selectExpr("id", "'hot' AS key")
+    cell = SLOTS >> 10  # 41 pieces: 16 cells for each, rounded up to a power of two
+    hot = int(ks.hash_keys(["hot"])[0])
+    made = by_hand(41, [0], [(hot, list(range(41)), [*(cell * (i + 1) // 41 for i in range(40)), SLOTS])])
+    found = places(spread(rows, "key", 41, plan=made))
+    assert found == sent_by(made, hashes(rows, "key"))
+    assert set(found.values()) == set(range(41))

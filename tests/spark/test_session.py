@@ -74,6 +74,8 @@ def test_connect_without_its_packages_names_the_remedy(monkeypatch: pytest.Monke
         _check_connect("sc://localhost")
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_a_good_start_prints_nothing_and_later_errors_are_shown() -> None:
     done = in_a_new_process(
         """
@@ -94,6 +96,7 @@ time.sleep(1)
     assert done.stderr == "printed by the JVM\n"
 
 
+@pytest.mark.spark
 def test_a_failed_start_shows_what_the_jvm_said() -> None:
     done = in_a_new_process('from keyspread.spark import session\nsession(**{"spark.driver.memory": "nonsense"})')
     assert done.returncode != 0
@@ -101,6 +104,8 @@ def test_a_failed_start_shows_what_the_jvm_said() -> None:
     assert done.stderr.index("-Xmxnonsense") < done.stderr.index("Traceback")
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_connect_prints_nothing_when_it_starts() -> None:
     pytest.importorskip("grpc_status")
     done = in_a_new_process(

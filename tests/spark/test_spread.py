@@ -475,3 +475,18 @@ def test_the_plan_that_is_passed_must_be_a_plan_for_as_many_workers(rows):
 def test_the_skewed_rows_are_what_they_say(rows):
     assert rows.where("key = 'hot'").count() > 1100
     assert rows.where("key IS NULL").count() == 31
+
+
+def test_columns_called_like_ours_in_capitals_are_kept_where_a_key_is_hot(spark):
+    from frames import as_a_bag
+    from keyspread.spark import spread
+
+    names = ["KeySpread_Hash", "KEYSPREAD_bucket", "keyspread_ENTRY", "Keyspread_Hot", "keyspread_Turn",
+             "keyspread_PIECE", "KEYSPREAD_WORKER"]  # fmt: skip
+    df = spark.range(0, 300, 1, 2).selectExpr(
+        "if(id % 2 = 0, 'hot', string(id)) AS key", *(f"id + {i} AS {name}" for i, name in enumerate(names))
+    )
+    for scheme in ("planned", "d-choices"):
+        out = spread(df, "key", 3, scheme)
+        assert out.schema == df.schema
+        assert as_a_bag(out) == as_a_bag(df)

@@ -1,6 +1,7 @@
-"""The command `keyspread`: a user's mistake gives exit code 2 and one line on stderr, never a stack trace.
+"""The command `keyspread`: a user's mistake ends with exit code 2 and one line on stderr, never a stack trace.
 
-One file a command; each parses, calls the library and prints. `app.py` lists them, `screen.py` draws.
+`app.py` lists the commands. `commands/` has one file per command, which checks its options and calls the library,
+`options/` the options that they share, `screens/` what they print for people.
 """
 
 import io
@@ -17,22 +18,26 @@ PIPE_CLOSED = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 done, 2 bad input, 130 Ctrl-C."""
+    """Run the command line and return its exit code: 0 success, 2 bad input, 130 Ctrl-C."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal without Unicode gets question marks, not a stack trace.
+        # A terminal without Unicode shows question marks instead of a stack trace.
         sys.stdout.reconfigure(errors="replace")
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
         return code
     except KeyspreadError as error:
-        return _refuse(str(error))
+        return _fail(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "pyspark":
+            raise
+        return _fail("this command needs PySpark, which is not installed: pip install 'keyspread[spark,java]'")
     except MemoryError as error:
-        return _refuse(f"not enough memory ({error}): use fewer keys or messages")
+        return _fail(f"not enough memory ({error}): use fewer keys or messages")
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone (`| head`). Python would complain once more when it flushes at exit.
+        # The reader is gone (`| head`). Without this, Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
 
@@ -45,10 +50,10 @@ def _run(arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
-        return _refuse(f"the command line needs {error.name}: pip install 'keyspread[cli]'")
-    # Older typer brings click's exceptions, newer typer its own: by name they are the same.
-    named = [kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"]
-    usage_error = cast(type[Exception], named[0])
+        return _fail(f"the command line needs {error.name}: pip install 'keyspread[cli]'")
+    # Older versions of Typer raise click's exceptions, newer ones their own, with the same names.
+    bases = [kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"]
+    usage_error = cast(type[Exception], bases[0])
     try:
         code = app(arguments, prog_name="keyspread", standalone_mode=False)
     except typer.Abort:
@@ -57,10 +62,10 @@ def _run(arguments: list[str]) -> int:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "keyspread"
         message = cast(Any, error).format_message().rstrip(".")
-        return _refuse(f"{message} (see {command} --help)")
+        return _fail(f"{message} (see {command} --help)")
     return code if isinstance(code, int) else 0
 
 
-def _refuse(message: str) -> int:
+def _fail(message: str) -> int:
     print("keyspread: error:", " ".join(message.split()), file=sys.stderr)
     return BAD_INPUT

@@ -1,9 +1,8 @@
 """All commands, in the order of `keyspread --help`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 import keyspread
 from keyspread.cli.commands.bench import bench
@@ -13,39 +12,33 @@ from keyspread.cli.commands.doctor import doctor
 from keyspread.cli.commands.reproduce import reproduce
 from keyspread.cli.commands.run import run
 from keyspread.cli.commands.simulate import simulate
+from keyspread.cli.options.command import Command, CommandGroup
 
-_ORDER = ("run", "simulate", "compare", "datasets", "reproduce", "bench", "doctor")
 
-
-class _InOrder(TyperGroup):
-    """Typer lists commands with commands of their own last; here they stand where they are looked for."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        names = super().list_commands(ctx)
-        return sorted(names, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+class _AllCommands(CommandGroup):
+    order = ("run", "simulate", "compare", "datasets", "reproduce", "bench", "doctor")
 
 
 app = typer.Typer(
-    cls=_InOrder,
-    add_completion=False,
+    cls=_AllCommands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    # A bug must show where it is; typer's framed version hides more than it tells.
+    # A bug must show where it is: Typer's framed stack trace hides more than it shows.
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command()(run)
-app.command()(simulate)
-app.command()(compare)
+app.command(cls=Command)(run)
+app.command(cls=Command)(simulate)
+app.command(cls=Command)(compare)
 app.add_typer(datasets, name="datasets")
-app.command()(reproduce)
+app.command(cls=Command)(reproduce)
 app.add_typer(bench, name="bench")
-app.command()(doctor)
+app.command(cls=Command)(doctor)
 
 
 @app.callback(invoke_without_command=True)
 def keyspread_command(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit")] = False,
 ) -> None:
     """Keyed data streams that stay balanced when a few keys are hot."""
     if version:

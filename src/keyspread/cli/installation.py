@@ -1,6 +1,6 @@
-"""Is everything here that keyspread needs? One `Check` for each part, and a failing one carries its remedy.
+"""Checks of this machine: one `Check` for each part that keyspread needs, with a remedy where it fails.
 
-May be changed here: what is looked at. Nothing is printed, and no engine is imported before its check runs.
+Nothing is printed, and Spark is not imported before its own check runs.
 """
 
 import sys
@@ -13,7 +13,7 @@ from keyspread.errors import KeyspreadError
 
 @dataclass(frozen=True)
 class Check:
-    """One part. If it is not `ok`, `remedy` is what mends it; if not `needed`, the rest works without it."""
+    """One part. If it is not `ok`, `remedy` fixes it; if it is not `needed`, everything else works without it."""
 
     name: str
     ok: bool
@@ -23,20 +23,20 @@ class Check:
 
 
 def checks(*, start_spark: bool = False) -> list[Check]:
-    """Every check, in the order in which they are best mended; never raises.
+    """Run every check, in the order in which problems are best fixed; never raises.
 
-    With `start_spark`, Spark is started and counts a few rows through a Python worker, which takes seconds.
+    With `start_spark`, Spark starts and counts a few rows through a Python worker, which takes seconds.
 
     >>> [check.remedy for check in checks() if check.needed and not check.ok]
     []
     """
-    return list(_all(start_spark))
+    return list(_run_checks(start_spark))
 
 
-def _all(start_spark: bool) -> Iterator[Check]:
+def _run_checks(start_spark: bool) -> Iterator[Check]:
     yield _python()
     yield _package("numpy", "1.26", "pip install -U keyspread")
-    yield _guarded("kernels", "pip install -U numba, or set NUMBA_CACHE_DIR to a folder you may write", _kernels)
+    yield _guarded("kernels", "pip install -U numba, or set NUMBA_CACHE_DIR to a writable folder", _kernels)
     yield _package("pyarrow", "18", "pip install -U keyspread")
     yield _package("xxhash", "3.4", "pip install -U keyspread")
     spark = _package("pyspark", "4.1", "pip install -U 'keyspread[spark]'")
@@ -79,12 +79,12 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _guarded(name: str, remedy: str, look: Callable[[], str]) -> Check:
+def _guarded(name: str, remedy: str, check: Callable[[], str]) -> Check:
     try:
-        return Check(name, True, look())
+        return Check(name, True, check())
     except KeyspreadError as error:
         return Check(name, False, str(error), remedy)
-    except Exception as error:  # whatever a broken installation throws is what we were asked to find
+    except Exception as error:  # whatever a broken installation raises is the result of the check
         first_line = (str(error).strip().splitlines() or [""])[0]
         return Check(name, False, f"{type(error).__name__}: {first_line}", remedy)
 
@@ -93,7 +93,7 @@ def _kernels() -> str:
     import numba
     import numpy as np
 
-    # numba refuses to decorate if no folder for its cache can be written
+    # numba raises here if it cannot write to any folder for its cache
     @numba.njit(cache=True)
     def total(values: np.ndarray) -> int:
         result = 0
@@ -106,7 +106,7 @@ def _kernels() -> str:
     return f"numba {numba.__version__} compiles, cache in {total.stats.cache_path}"
 
 
-_NO_SPARK = Check("java", False, "not looked for without pyspark", "pip install -U 'keyspread[spark,java]'")
+_NO_SPARK = Check("java", False, "not checked, because pyspark is missing", "pip install -U 'keyspread[spark,java]'")
 
 
 def _java_check() -> Check:
@@ -126,15 +126,15 @@ def _spark_counts() -> str:
 
     from keyspread.spark import session
 
-    ran_before = SparkContext._active_spark_context is not None
-    spark = session() if ran_before else session(master="local[1]")
+    was_running = SparkContext._active_spark_context is not None
+    spark = session() if was_running else session(master="local[1]")
     try:
         rows = spark.range(1000).mapInArrow(lambda batches: batches, "id long").count()
         if rows != 1000:
             raise KeyspreadError(f"Spark counted {rows} of 1000 rows")
         return f"Spark {spark.version} counted 1000 rows through a Python worker"
     finally:
-        if not ran_before:
+        if not was_running:
             spark.stop()
 
 
@@ -151,5 +151,5 @@ def _kafka() -> Check:
         connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
     except PackageNotFoundError:
         return Check("kafka", False, "needs pyspark", "pip install 'keyspread[kafka]'", needed=False)
-    # Spark downloads it when a session asks for it, so there is nothing here to be missing.
-    return Check("kafka", True, f"Spark fetches it if spark.jars.packages is {connector}", needed=False)
+    # Spark downloads the connector when a session asks for it, so nothing can be missing here.
+    return Check("kafka", True, f"Spark downloads it if spark.jars.packages is {connector}", needed=False)

@@ -1,67 +1,14 @@
-"""Standard error and Ctrl-C while Spark runs: a failure is one line, a good run says nothing, and Spark is stopped.
+"""Ctrl-C while Spark runs: it never leaves a JVM behind, and a stream stops between two batches."""
 
-It is the descriptor that is held, not `sys.stderr`: the JVM and its Python workers write there as well.
-"""
-
-import os
 import signal
-import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import BinaryIO, TextIO
-
-from rich.console import Console
-
-
-class Held:
-    """What was said on standard error meanwhile; `console` still reaches the terminal."""
-
-    def __init__(self, console: Console | None, file: BinaryIO | None) -> None:
-        self.console = console
-        self._file = file
-
-    def text(self) -> str:
-        """Give all of it so far."""
-        if self._file is None:
-            return ""
-        sys.stderr.flush()
-        self._file.seek(0)
-        return self._file.read().decode("utf-8", "replace")
+from contextlib import contextmanager
 
 
 @contextmanager
-def held(active: bool = True) -> Iterator[Held]:
-    """Hold back descriptor 2 within the block, if `active`; a console is there if somebody is watching."""
-    watched = sys.stderr.isatty()
-    try:
-        real = os.dup(2)
-    except OSError:  # closed by whoever started us: nothing to hold
-        yield Held(None, None)
-        return
-    terminal: TextIO = os.fdopen(real, "w", encoding=getattr(sys.stderr, "encoding", None) or "utf-8", errors="replace")
-    console = Console(file=terminal, force_terminal=True) if watched else None
-    try:
-        if not active:
-            yield Held(console, None)
-            return
-        with tempfile.TemporaryFile() as file:
-            sys.stderr.flush()
-            os.dup2(file.fileno(), 2)
-            try:
-                yield Held(console, file)
-            finally:
-                with suppress(OSError):
-                    sys.stderr.flush()
-                os.dup2(real, 2)
-    finally:
-        terminal.close()
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait for the end of the block; the second one does not wait."""
+def delay_ctrl_c() -> Iterator[None]:
+    """Make the first Ctrl-C wait for the end of the block; the second one does not wait."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -77,16 +24,16 @@ def uninterrupted() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)  # not the one that Spark put there, see below
+        signal.signal(signal.SIGINT, before)  # not the handler that Spark installed, see below
     if waiting:
         raise KeyboardInterrupt
 
 
 @contextmanager
-def stopped_by_ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
-    """Let Ctrl-C call `stop` and come out of the block as KeyboardInterrupt, whatever else it causes there.
+def stop_on_ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
+    """Make Ctrl-C call `stop` and leave the block as KeyboardInterrupt, whatever other errors it causes there.
 
-    Spark's own handler cancels the jobs it knows of; one that is just being submitted would run to its end.
+    Spark's own handler cancels the jobs that it knows; a job that is just being submitted would run to its end.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -111,11 +58,11 @@ def stopped_by_ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[threading.Event]:
-    """Let the first Ctrl-C, or request to end, only set the event; the second does what it did before the block."""
-    asked = threading.Event()
+def stop_request() -> Iterator[threading.Event]:
+    """Yield an event that the first Ctrl-C or SIGTERM sets; the second one does what it did before the block."""
+    requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield requested
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -123,13 +70,13 @@ def asked_to_stop() -> Iterator[threading.Event]:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    def ask(*_: object) -> None:
-        asked.set()
+    def request(*_: object) -> None:
+        requested.set()
         restore()
 
     for number in before:
-        signal.signal(number, ask)
+        signal.signal(number, request)
     try:
-        yield asked
+        yield requested
     finally:
         restore()

@@ -70,9 +70,9 @@ def measure_micro_batches(spark: SparkSession, slots: Slots, setup: Setup, skew:
     parts: list[pa.Table] = []
     slots.ready()
     with tempfile.TemporaryDirectory() as folder:
-        dealt = spread(messages, "key", setup.workers, streaming(scheme))
+        spread_rows = spread(messages, "key", setup.workers, streaming(scheme))
         query = (
-            dealt.mapInArrow(_timing(setup.work, setup.work_seconds, 0.0), _DONE)
+            spread_rows.mapInArrow(_timing(setup.work, setup.work_seconds, 0.0), _DONE)
             .writeStream.foreachBatch(lambda rows, _: parts.append(_collected(rows)))
             .option("checkpointLocation", folder)
             .start()

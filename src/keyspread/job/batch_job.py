@@ -42,7 +42,8 @@ class HotKey:
     key: dict[str, Any]
     values: dict[str, Any]
     rows: int
-    workers: int
+    workers: int | None
+    """None if the schemes were not compared."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,12 @@ class JobResult:
             "schemes": {
                 one.scheme: {
                     "loads": one.loads.tolist(),
-                    "head_load": one.head_loads.tolist(),
+                    "head_load": None if one.head_loads is None else one.head_loads.tolist(),
                     "imbalance": one.imbalance,
                     "skew_score": metrics.skew_score(one.loads),
                     "busiest": one.busiest,
                     "replicas": one.replicas,
-                    "replicas_per_key": one.replicas / self.keys,
+                    "replicas_per_key": None if one.replicas is None else one.replicas / self.keys,
                 }
                 for one in self.outcomes
             },
@@ -134,6 +135,7 @@ def run_job(
     seed: int = 0,
     plan: Plan | None = None,
     strict: bool = False,
+    compare: bool = True,
     progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> JobResult:
@@ -141,7 +143,8 @@ def run_job(
 
     `aggregates` are those of `keyspread.spark.aggregate`, a count by default. `options` are those of the scheme, for
     "planned" those of `keyspread.spark.plan`; with `plan`, rows are routed by it without counting first. With `strict`,
-    malformed lines are an error. `progress` is called with the name of each step. Nothing is written.
+    malformed lines are an error. Without `compare` the rows are not routed again: the only outcome is that of the
+    chosen scheme, and it has loads only. `progress` is called with the name of each step. Nothing is written.
 
     >>> from keyspread.spark import session
     >>> from keyspread.job.sources import zipf_source
@@ -176,13 +179,16 @@ def run_job(
         _check_rows(source, total, malformed, strict)
         hot = [row[_HASH] for row in hottest if row[_ROWS] >= threshold * total]
         shown = hottest[:top]
-        with clock.step("comparing schemes"):
-            outcomes, workers_of = compare_schemes(
-                rows, source.key, workers, name, seed, how, hot, [row[_HASH] for row in shown]
-            )
         loads = watch.balance.loads
-        if int(loads.sum()) == total:  # else a task ran twice, and was counted twice
-            outcomes[0] = replace(outcomes[0], loads=loads, head_loads=np.minimum(outcomes[0].head_loads, loads))
+        outcomes, workers_of = [Outcome(name, loads)], dict[int, int]()
+        if compare:
+            with clock.step("comparing schemes"):
+                outcomes, workers_of = compare_schemes(
+                    rows, source.key, workers, name, seed, how, hot, [row[_HASH] for row in shown]
+                )
+            of_hot_keys = outcomes[0].head_loads
+            if of_hot_keys is not None and int(loads.sum()) == total:  # else a task ran twice, and was counted twice
+                outcomes[0] = replace(outcomes[0], loads=loads, head_loads=np.minimum(of_hot_keys, loads))
         return JobResult(
             source=source,
             scheme=name,
@@ -295,5 +301,5 @@ def _hot_key(row: Any, columns: Sequence[str], width: int, workers_of: Mapping[i
         key=dict(zip(columns[:width], values, strict=False)),
         values=dict(zip(columns[width:], values[width : len(columns)], strict=True)),
         rows=int(row[_ROWS]),
-        workers=workers_of[row[_HASH]],
+        workers=workers_of.get(row[_HASH]),
     )

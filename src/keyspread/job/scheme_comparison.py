@@ -20,12 +20,15 @@ COMPARED = ("key", "partial-key")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a scheme did to the rows: the load of every worker, the part of it from hot keys, and the replicas."""
+    """What a scheme did to the rows: the load of every worker, the part of it from hot keys, and the replicas.
+
+    The last two are None if the schemes were not compared.
+    """
 
     scheme: str
     loads: npt.NDArray[np.int64]
-    head_loads: npt.NDArray[np.int64]
-    replicas: int
+    head_loads: npt.NDArray[np.int64] | None = None
+    replicas: int | None = None
 
     @property
     def imbalance(self) -> float:

@@ -326,7 +326,7 @@ def _title(files: Files) -> str:
 
 
 def _facts(files: Files) -> dict[str, Any]:
-    return {"source": files.path, "format": files.format}
+    return {"source": files.path, "file_format": files.format}
 
 
 def _shortened(text: str | None) -> str | None:

@@ -103,13 +103,13 @@ def computed(
     In the stage that reads the spread, partition w is worker w: there Spark computes the partial states. It merges them
     by key in the next stage.
     """
-    dealt = spread(source.rows, source.key, workers, scheme, watch=watch, **options)
+    spread_rows = spread(source.rows, source.key, workers, scheme, watch=watch, **options)
 
     def merged(batch: DataFrame) -> DataFrame:
         calls = [F.expr(call).alias(name) for name, call in aggregates.items()]
         return batch.groupBy(*(column(batch, name) for name in source.key)).agg(*calls, F.count("*").alias(rows))
 
-    return Computed(dealt, "append", merged)
+    return Computed(spread_rows, "append", merged)
 
 
 class RunningStream:

@@ -17,6 +17,11 @@ class Widths(NamedTuple):
     owner: Keys  # the key that it belongs to
 
 
+def new_widths(capacity: int, workers: int) -> Widths:
+    """Make the widths of keys that have not been seen: two workers, as for any cold key."""
+    return Widths(np.full(capacity, min(2, workers), np.int64), np.zeros(capacity, np.uint64))
+
+
 @entry
 def route_by_salt(keys: Keys, salts: Counts, out: Indices, hash_salt: np.uint64, loads: Counts) -> None:
     """Route every message to the worker of (its key, its salt)."""

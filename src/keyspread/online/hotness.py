@@ -14,6 +14,6 @@ def margin(expected: float) -> float:
         expected   0   1    4   100   10000
         margin     2   3    4    12     102
 
-    `benchmarks/warm_up.py` measures the effect: without the margin W-Choices has up to 15 % more replicas.
+    `./dev bench warm_up` measures the effect: without the margin W-Choices has up to 15 % more replicas.
     """
     return 2 + math.sqrt(expected)

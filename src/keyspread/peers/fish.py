@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.heavy_hitters import SpaceSaving
-from keyspread.kernels.peers import Widths, route_by_recent_counts
+from keyspread.kernels.peers import new_widths, route_by_recent_counts
 from keyspread.peers.peer import Peer
 
 
@@ -36,7 +36,7 @@ class Fish(Peer):
         self._decay = checks.share("decay", self.given["decay"])
         capacity = max(1000, int(2 / self.threshold))
         self._hitters = SpaceSaving(capacity)
-        self._widths = Widths(np.zeros(capacity, np.int64), np.zeros(capacity, np.uint64))
+        self._widths = new_widths(capacity, workers)
         self._left = self._epoch  # messages until the end of the epoch
         self._top = 0  # the largest count
 

@@ -1,4 +1,4 @@
-"""`keyspread bench deployment`: a small one on the tests' Spark, one line for a mistake, nothing left after Ctrl-C."""
+"""`keyspread bench deployment`: a small one on the tests' Spark, one line for a mistake, no process after Ctrl-C."""
 
 import json
 import logging
@@ -14,9 +14,9 @@ pytest.importorskip("pyspark")
 pytest.importorskip("typer")
 
 from keyspread.cli import main
-from keyspread.spark.launch.cluster import _running
+from keyspread.spark.launch.cluster import running_processes
 
-SMALL = ["--workers", "2", "--sources", "2", "--skews", "2.0", "--seconds", "0.1", "--repetitions", "1"]
+SMALL = ["--workers", "2", "--senders", "2", "--skews", "2.0", "--seconds", "0.1", "--repetitions", "1"]
 
 
 @pytest.fixture
@@ -43,16 +43,16 @@ def test_a_small_deployment_as_json(run, spark):
     assert {run["kind"] for run in found["latency"]} == {"queues", "micro-batches"}
     for one in found["latency"]:
         assert 0.001 <= one["waiting"]["p50"] <= one["waiting"]["p99"]
-        assert one["messages"] == 80  # 0.2 s at a fifth of 2,000 a second
+        assert one["messages"] == 80  # 0.2 s at a fifth of 2,000 per second
     key, shuffle = found["throughput"]
     assert key["replicas"] < shuffle["replicas"]
-    assert shuffle["messages"] > key["messages"]  # scaled, so that the busiest worker is at work equally long
+    assert shuffle["messages"] > key["messages"]  # scaled, so that the busiest worker works equally long
 
 
-def test_it_is_shown_to_people(run, spark):
+def test_the_screen(run, spark):
     code, out, _ = run(*SMALL, "--schemes", "planned", "--arrivals", "0", "--work", "cpu", "--milliseconds", "0.5")
     assert code == 0
-    assert "2 sources, 2 workers, 0.5 ms a message (cpu)" in out
+    assert "2 senders, 2 workers, 0.5 ms per message (cpu)" in out
     assert "throughput at saturation" in out
     assert "latency" not in out
     assert all(len(line) <= 80 and "…" not in line for line in out.splitlines())
@@ -62,14 +62,15 @@ def test_it_is_shown_to_people(run, spark):
     ("arguments", "message"),
     [
         (["--workers", "3"], "Spark has 2 cores here and cannot run 3 workers at once"),
+        (["--senders", "0"], "senders must be at least 1, got 0"),
         (["--workers", "0"], "workers must be at least 1, got 0"),
-        (["--skews", "high"], "--skews must be numbers with commas, such as 1.4,2.0, got 'high'"),
+        (["--skews", "high"], "--skews must be numbers separated by commas, such as 1.4,2.0, got 'high'"),
         (["--schemes", "kg,best"], "unknown scheme 'best'"),
         (["--work", "nap"], "work must be one of sleep, cpu, got 'nap'"),
         (["--executors", "0"], "executors must be at least 1, got 0"),
         (
             ["--executors", "2", "--master", "local[2]"],
-            "--executors starts a cluster of its own, got --master local[2]",
+            "--executors starts a new cluster, got --master local[2]",
         ),
         (["--master", "sc://host"], "--master sc://host is Spark Connect"),
         (["--master", "nowhere"], "unknown master 'nowhere'"),
@@ -83,8 +84,10 @@ def test_a_mistake_is_exit_code_2_and_one_line(run, spark, arguments, message):
     assert len(err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_ctrl_c_leaves_no_process(tmp_path):
-    """A cluster of its own, interrupted while its workers work: the command, its JVMs and their Python workers end."""
+    """Interrupt a cluster while its workers work: the command, its JVMs and their Python workers must end."""
     mark = f"keyspread-test-{os.getpid()}-{time.time_ns()}"
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"TMPDIR": str(tmp_path), "KEYSPREAD_TEST_MARK": mark}
@@ -115,9 +118,9 @@ def test_ctrl_c_leaves_no_process(tmp_path):
 
 
 def marked(mark):
-    """Give the processes that have inherited the mark, by their environment."""
+    """Return the processes that inherited the mark in their environment."""
     found = {}
-    for pid, (_, command) in _running().items():
+    for pid, (_, command) in running_processes().items():
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if mark.encode() in file.read():

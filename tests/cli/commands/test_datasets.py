@@ -15,7 +15,7 @@ from keyspread.streams import ORIGINALS, ZipfRanks, ZipfStream, look_alike, read
 from keyspread.streams.profile import profile
 
 pytest.importorskip("typer")
-from keyspread.cli import stream_argument
+from keyspread.cli import input_stream
 from keyspread.cli.commands import datasets
 
 SMALL = ["--messages", "2e4", "--keys", "1e3"]
@@ -43,7 +43,7 @@ def stream_file(tmp_path):
 
 
 def command(*arguments, code="import sys; from keyspread.cli import main; sys.exit(main())", **options):
-    """Start the command as users do, in a process of its own."""
+    """Start the command as users do, in a separate process."""
     return subprocess.Popen(
         [sys.executable, "-c", code, "datasets", *arguments],
         stdout=subprocess.PIPE,
@@ -76,6 +76,7 @@ def test_list_as_json(run):
     code, out, err = run("list", "--json")
     assert (code, err, out.count("\n")) == (0, "", 1)
     given = json.loads(out)
+    assert given["format"] == 1
     made = {one["name"]: one for one in given["made"]}
     assert list(made) == ["zipf", "drift", "wp", "tw", "ct"]
     assert made["zipf"]["p1"] == pytest.approx(0.3286, abs=5e-5)
@@ -85,14 +86,16 @@ def test_list_as_json(run):
     ]
 
 
-def test_the_formats_are_those_that_are_read():
+def test_the_list_has_every_format():
     from keyspread.streams.readers.formats import FORMATS
 
     assert tuple(datasets._FORMATS) == FORMATS
 
 
-def test_describe_a_made_stream_as_json(run):
-    code, out, err = run("describe", "zipf", *SMALL, "--skew", 1.2, "--seed", 3, "--top", 4, "--windows", 5, "--json")
+def test_describe_a_generated_stream_as_json(run):
+    code, out, err = run(
+        "describe", "--input", "zipf", *SMALL, "--skew", 1.2, "--seed", 3, "--top", 4, "--windows", 5, "--json"
+    )
     assert (code, err, out.count("\n")) == (0, "", 1)
     given = json.loads(out)
     stream = ZipfStream(1.2, 1000, 20_000, 3)
@@ -117,7 +120,9 @@ def test_describe_a_made_stream_as_json(run):
 
 
 def test_keys_of_a_drifting_stream_are_found_wherever_they_are(run):
-    _, out, _ = run("describe", "drift", "--messages", 3000, "--keys", 600_000, "--every", 300, "--top", 30, "--json")
+    _, out, _ = run(
+        "describe", "--input", "drift", "--messages", 3000, "--keys", 600_000, "--every", 300, "--top", 30, "--json"
+    )
     given = json.loads(out)
     assert all(1 <= one["key"] <= 600_000 for one in (*given["top"], *given["leaders"]))
     assert max(one["key"] for one in given["leaders"]) > 1 << 18
@@ -125,17 +130,18 @@ def test_keys_of_a_drifting_stream_are_found_wherever_they_are(run):
 
 
 def test_describe_a_look_alike(run):
-    code, out, err = run("describe", "CT", "--scale", 0.2)
+    code, out, err = run("describe", "--input", "CT", "--scale", 0.2)
     assert (code, err) == (0, "")
     assert look_alike("ct", 0.2).title in out
-    given = json.loads(run("describe", "ct", "--scale", 0.2, "--json")[1])
+    given = json.loads(run("describe", "--input", "ct", "--scale", 0.2, "--json")[1])
     assert (given["messages"], given["parameters"]["name"]) == (138_000, "ct")
 
 
 def test_describe_a_file_as_json(run, stream_file):
-    code, out, err = run("describe", stream_file, "--windows", 2, "--json")
+    code, out, err = run("describe", "--input", stream_file, "--windows", 2, "--json")
     assert (code, err) == (0, "")
     given = json.loads(out)
+    assert (given["format"], given["input"]) == (1, str(stream_file))
     assert (given["title"], given["parameters"]) == (stream_file.name, {"path": str(stream_file)})
     assert [(one["key"], one["messages"]) for one in given["top"]] == [("ann", 1999), ("bob", 1000)]
     assert [one["key"] for one in given["leaders"]] == ["ann", "ann"]
@@ -145,11 +151,11 @@ def test_describe_a_file_as_json(run, stream_file):
 
 
 def test_describe_a_file_for_people(run, stream_file):
-    code, out, err = run("describe", stream_file)
+    code, out, err = run("describe", "--input", stream_file)
     assert (code, err) == (0, "")
     assert stream_file.name in out
     assert "2014-05-13 16:53 to 2014-05-15 18:52 UTC, 2.1 days" in out
-    assert "left out 1 malformed line, line 8: 'broken" in out
+    assert "skipped 1 malformed line, line 8: 'broken" in out
     assert "\x1b" not in out
     assert "ann                1,999  66.66 %" in out
 
@@ -158,27 +164,29 @@ def test_options_reach_the_reader(run, tmp_path):
     (tmp_path / "a.csv").write_text("at,user\n3,x\n1,y\n2,y\n")
     (tmp_path / "b.csv").write_text("at,user\n9,z\n")
     options = ["--format", "csv", "--key", "user", "--time", "at", "--windows", 4, "--json"]
-    given = json.loads(run("describe", tmp_path, *options)[1])
+    given = json.loads(run("describe", "--input", tmp_path, *options)[1])
     assert [one["key"] for one in given["leaders"]] == ["y", "y", "x", "z"]
-    assert given["parameters"] == {"path": str(tmp_path), "format": "csv", "key": "user", "time": "at"}
-    assert json.loads(run("describe", tmp_path / "*.csv", *options)[1])["messages"] == 4
-    assert json.loads(run("describe", tmp_path, *options, "--limit", 2)[1])["messages"] == 2
+    assert given["parameters"] == {"path": str(tmp_path), "file_format": "csv", "key": "user", "time": "at"}
+    assert json.loads(run("describe", "--input", tmp_path / "*.csv", *options)[1])["messages"] == 4
+    assert json.loads(run("describe", "--input", tmp_path, *options, "--messages", 2)[1])["messages"] == 2
 
 
 def test_small_numbers_are_no_times(run, tmp_path):
     (tmp_path / "a.tsv").write_text("1\ta\n2\tb\n")
-    assert json.loads(run("describe", tmp_path / "a.tsv", "--json")[1])["from"] is None
+    assert json.loads(run("describe", "--input", tmp_path / "a.tsv", "--json")[1])["from"] is None
 
 
 def test_any_key_can_be_shown_and_drawn(run, tmp_path):
     odd = ["", "a b", "\x1b[31mred", "$a_b$c", "_hidden", "long" * 50, "漢字" * 40, "[b]x"]
     lines = [f"{place}\t{key}\n" for place, key in enumerate(key for key in odd for _ in range(3))]
     (tmp_path / "$odd_[b].tsv").write_text("".join(lines), encoding="utf-8")
-    code, out, err = run("describe", tmp_path / "$odd_[b].tsv", "--windows", 8, "--plot", tmp_path / "odd.svg")
+    code, out, err = run(
+        "describe", "--input", tmp_path / "$odd_[b].tsv", "--windows", 8, "--plot", tmp_path / "odd.svg"
+    )
     assert (code, err) == (0, "")
     assert "\x1b" not in out
     assert (tmp_path / "odd.svg").stat().st_size > 1000
-    given = json.loads(run("describe", tmp_path / "$odd_[b].tsv", "--windows", 8, "--json")[1])
+    given = json.loads(run("describe", "--input", tmp_path / "$odd_[b].tsv", "--windows", 8, "--json")[1])
     assert [one["key"] for one in given["leaders"]] == odd
 
 
@@ -197,29 +205,29 @@ SCREENS = [
 
 @pytest.mark.parametrize("arguments", SCREENS)
 def test_the_screen_fits_80_columns(run, arguments):
-    code, out, err = run("describe", *arguments)
+    code, out, err = run("describe", "--input", *arguments)
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
     assert "evenness" in out
 
 
 def test_what_the_screen_says(run):
-    _, out, _ = run("describe", "zipf", *SMALL, "--skew", 1.4)
+    _, out, _ = run("describe", *SMALL, "--skew", 1.4)
     assert "Zipf 1.4 over 1,000 keys" in out
     assert "key 1 " in out
     assert "█ hot keys  ▒ other keys" in out
     assert "drift 0." in out
-    assert "Of 50 workers the hottest key alone would keep 1" in out
-    _, out, _ = run("describe", "zipf", *SMALL, "--skew", 0)
-    assert "No key alone would keep one of 50 workers busy." in out
-    _, out, _ = run("describe", "drift", *SMALL, "--every", 500, "--windows", 40)
-    assert "busy, in a window up to" in out
-    assert "further changes" in out
+    assert "With 50 workers, the hottest key alone would keep 1" in out
+    _, out, _ = run("describe", *SMALL, "--skew", 0)
+    assert "With 50 workers, no key alone would keep one of them busy." in out
+    _, out, _ = run("describe", "--input", "drift", *SMALL, "--every", 500, "--windows", 40)
+    assert "of them busy, and up to" in out
+    assert "more changes" in out
 
 
-def test_the_law_goes_down(run):
-    """Each row of the plot is at least as long as the one above it."""
-    _, out, _ = run("describe", "zipf", *SMALL)
+def test_the_distribution_falls(run):
+    """Check that each row of the plot is at least as long as the one above it."""
+    _, out, _ = run("describe", *SMALL)
     rows = [
         line.split("┤" if "┤" in line else "│")[1].rstrip() for line in out.splitlines() if "┤" in line or "│" in line
     ]
@@ -228,9 +236,9 @@ def test_the_law_goes_down(run):
     assert len(rows[-1]) == 66
 
 
-def test_a_terminal_without_unicode_and_neither_plots_nor_an_engine_come_along():
+def test_a_terminal_without_unicode_and_neither_matplotlib_nor_pyspark_is_imported():
     code = "import sys; from keyspread.cli import main; main(); print({'matplotlib', 'pyspark'} & set(sys.modules))"
-    process = command("describe", "zipf", *SMALL, code=code, PYTHONIOENCODING="ascii")
+    process = command("describe", "--input", "zipf", *SMALL, code=code, PYTHONIOENCODING="ascii")
     out, err = process.communicate()
     assert (process.returncode, err) == (0, "")
     assert out.isascii()
@@ -242,18 +250,18 @@ def test_a_terminal_without_unicode_and_neither_plots_nor_an_engine_come_along()
 @pytest.mark.parametrize(("ending", "begins"), [("svg", b"<?xml"), ("PNG", b"\x89PNG"), ("pdf", b"%PDF")])
 def test_a_plot_is_written_and_repeatable(run, tmp_path, ending, begins):
     one, two = (tmp_path / f"{name}.{ending}" for name in ("one", "two"))
-    code, out, err = run("describe", "drift", *SMALL, "--every", 2000, "--plot", one)
+    code, out, err = run("describe", "--input", "drift", *SMALL, "--every", 2000, "--plot", one)
     assert (code, err) == (0, "")
     assert one.read_bytes().startswith(begins)
-    assert f"the plot in {one}" in out.replace("\n", "")
+    assert f"Plot written to {one}" in out.replace("\n", "")
     if ending == "svg":
-        given = json.loads(run("describe", "drift", *SMALL, "--every", 2000, "--plot", two, "--json")[1])
+        given = json.loads(run("describe", "--input", "drift", *SMALL, "--every", 2000, "--plot", two, "--json")[1])
         assert given["plot"] == str(two)
         assert one.read_bytes() == two.read_bytes()
 
 
 def test_an_empty_stream_can_be_drawn(run, tmp_path):
-    assert run("describe", "zipf", "--messages", 0, "--plot", tmp_path / "empty.svg")[0] == 0
+    assert run("describe", "--input", "zipf", "--messages", 0, "--plot", tmp_path / "empty.svg")[0] == 0
 
 
 def test_without_matplotlib(run, tmp_path, monkeypatch):
@@ -262,47 +270,72 @@ def test_without_matplotlib(run, tmp_path, monkeypatch):
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    code, out, err = run("describe", "zipf", *SMALL, "--plot", tmp_path / "plot.svg")
+    code, out, err = run("describe", *SMALL, "--plot", tmp_path / "plot.svg")
     assert (code, out) == (2, "")
     assert err == "keyspread: error: --plot needs matplotlib, which is not installed: pip install 'keyspread[report]'\n"
-    assert run("describe", "zipf", *SMALL)[0] == 0
+    assert run("describe", *SMALL)[0] == 0
 
 
+DESCRIBE = ("describe", "--input")
 REFUSED = [
-    (["describe", "wp", "--skew", "1.4"], "--skew is for zipf and drift only, got 1.4 with wp: leave it out"),
-    (["describe", "zipf", "--scale", "0.5"], "--scale is for wp, tw and ct only, got 0.5 with zipf: leave it out"),
-    (["describe", "zipf", "--every", "5"], "--every is for drift only, got 5 with zipf: leave it out"),
-    (["describe", "zipf", "--key", "a"], "--key is for files only, got 'a' with zipf: leave it out"),
-    (["describe", "ct", "--limit", "5"], "--limit is for files only, got 5 with ct: leave it out"),
-    (["describe", ".", "--seed", "1"], "--seed is for zipf, drift, wp, tw and ct only, got 1 with .: leave it out"),
     (
-        ["describe", ".", "--skew", "1", "--scale", "0.5"],
+        [*DESCRIBE, "wp", "--skew", "1.4"],
+        "--skew is for zipf and drift only, got 1.4 with wp: leave it out",
+    ),
+    (
+        ["describe", "--scale", "0.5"],
+        "--scale is for wp, tw and ct only, got 0.5 with zipf: leave it out",
+    ),
+    (["describe", "--every", "5"], "--every is for drift only, got 5 with zipf: leave it out"),
+    (["describe", "--key", "a"], "--key is for files only, got 'a' with zipf: leave it out"),
+    (
+        [*DESCRIBE, "ct", "--messages", "5"],
+        "--messages is for zipf, drift and files only, got 5 with ct: leave it out",
+    ),
+    (
+        [*DESCRIBE, ".", "--seed", "1"],
+        "--seed is for zipf, drift, wp, tw and ct only, got 1 with .: leave it out",
+    ),
+    (
+        [*DESCRIBE, ".", "--skew", "1", "--scale", "0.5"],
         "--skew is for zipf and drift only, --scale for wp, tw and ct only, got 1, 0.5 with .: leave them out",
     ),
-    (["describe", "zipf", "--top", "-1"], "top must be at least 0, got -1"),
-    (["describe", "zipf", "--windows", "0"], "windows must be at least 1, got 0"),
-    (["describe", "zipf", "--keys", "0"], "keys must be at least 1, got 0"),
-    (["describe", "zipf", "--skew", "steep"], "(see keyspread datasets describe --help)"),
-    (["describe", "ct", "--scale", "3"], "scale is a share"),
-    (["describe", "zipf", "--plot", "a.gif"], "--plot must end in .svg, .png or .pdf, got a.gif"),
-    (["describe", "zipf", "--plot", "no/where.svg"], "--plot no/where.svg cannot be written: there is no folder"),
-    (["describe", "nowhere"], "nowhere is neither a made stream (zipf, drift, wp, tw, ct) nor a file: check the name"),
-    (["describe", "no-*.tsv"], "no-*.tsv: no file matches this pattern"),
-    (["describe"], "STREAM|PATH"),
+    (["describe", "--top", "-1"], "top must be at least 0, got -1"),
+    (["describe", "--windows", "0"], "windows must be at least 1, got 0"),
+    (["describe", "--keys", "0"], "keys must be at least 1, got 0"),
+    (["describe", "--skew", "steep"], "(see keyspread datasets describe --help)"),
+    ([*DESCRIBE, "ct", "--scale", "3"], "scale is a share"),
+    (["describe", "--plot", "a.gif"], "--plot must end in .svg, .png or .pdf, got a.gif"),
     (
-        ["describe", "tw"],
-        "TW look-alike has 1,200,000,000 messages, describe takes 50,000,000 into memory: take --scale 0.04 or less",
+        ["describe", "--plot", "no/where.svg"],
+        "--plot no/where.svg cannot be written: there is no folder",
     ),
     (
-        ["describe", "zipf", "--messages", "1e8"],
-        "has 100,000,000 messages, describe takes 50,000,000 into memory: take --messages",
+        [*DESCRIBE, "nowhere"],
+        "nowhere is neither a generated stream (zipf, drift, wp, tw, ct) nor a file",
     ),
-    (["describe", ".", "--limit", "1e8"], "--limit 100,000,000 is more than the 50,000,000 messages that describe"),
-    (["make", "pareto", "a.tsv"], "unknown stream 'pareto'; known are zipf, drift, wp, tw, ct"),
-    (["make", "zipf"], "FILE"),
-    (["make", "zipf", "a.csv"], "must end in .tsv, .tsv.gz or .parquet, got a.csv"),
-    (["make", "zipf", "no/where.tsv"], "no/where.tsv cannot be written: there is no folder"),
-    (["make", "wp", "a.tsv", "--skew", "1"], "--skew is for zipf and drift only, got 1 with wp: leave it out"),
+    ([*DESCRIBE, "no-*.tsv"], "no-*.tsv: no file matches this pattern"),
+    ([*DESCRIBE, "ct", "zipf"], "the input is given twice, as --input ct and as zipf: leave one out"),
+    (
+        [*DESCRIBE, "tw"],
+        "TW look-alike has 1,200,000,000 messages, describe reads at most 50,000,000 into memory: pass --scale 0.04",
+    ),
+    (
+        ["describe", "--messages", "1e8"],
+        "has 100,000,000 messages, describe reads at most 50,000,000 into memory: pass --messages",
+    ),
+    (
+        [*DESCRIBE, ".", "--messages", "1e8"],
+        "--messages 100,000,000 is more than describe reads into memory",
+    ),
+    (["make", "--input", "pareto", "--out", "a.tsv"], "unknown stream 'pareto'; known are zipf, drift, wp, tw, ct"),
+    (["make", "--input", "zipf"], "--out is missing: name the file to write"),
+    (["make", "--out", "a.csv"], "must end in .tsv, .tsv.gz or .parquet, got a.csv"),
+    (["make", "--out", "no/where.tsv"], "no/where.tsv cannot be written: there is no folder"),
+    (
+        ["make", "--input", "wp", "--out", "a.tsv", "--skew", "1"],
+        "--skew is for zipf and drift only, got 1 with wp: leave it out",
+    ),
     (["no-such-command"], "No such command 'no-such-command'"),
     (["list", "--no-such-option"], "(see keyspread datasets list --help)"),
 ]
@@ -321,38 +354,38 @@ def test_a_mistake_is_exit_code_2_and_one_line(run, tmp_path, monkeypatch, argum
 
 def test_a_table_needs_a_key(run, tmp_path):
     (tmp_path / "a.csv").write_text("at,user\n3,x\n")
-    code, _, err = run("describe", tmp_path / "a.csv")
+    code, _, err = run("describe", "--input", tmp_path / "a.csv")
     assert (code, err.count("\n")) == (2, 1)
     assert "no key column given: pass --key, the columns are 'at', 'user'" in err
 
 
 def test_a_file_with_too_many_messages(run, stream_file, monkeypatch):
-    monkeypatch.setattr(stream_argument, "_MOST_MESSAGES", 2000)
-    code, out, err = run("describe", stream_file)
+    monkeypatch.setattr(input_stream, "DESCRIBED_MESSAGES", 2000)
+    code, out, err = run("describe", "--input", stream_file)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "has more than 2,000 messages, describe takes 2,000 into memory: take --limit" in err
-    assert run("describe", stream_file, "--limit", 2000)[0] == 0
+    assert "has more than 2,000 messages, describe reads at most 2,000 into memory: pass --messages" in err
+    assert run("describe", "--input", stream_file, "--messages", 2000)[0] == 0
 
 
 def test_make(run, tmp_path):
     path = tmp_path / "made.parquet"
-    code, out, err = run("make", "zipf", path, *SMALL, "--seed", 4)
+    code, out, err = run("make", "--input", "zipf", "--out", path, *SMALL, "--seed", 4)
     assert (code, err) == (0, "")
-    assert out.startswith(f"20,000 messages of Zipf 1.4 over 1,000 keys in {path}, ")
+    assert out.startswith(f"20,000 messages of Zipf 1.4 over 1,000 keys written to {path}, ")
     stream = ZipfStream(1.4, 1000, 20_000, 4)
     assert (read_stream(path, key="key", time="time").hashes == stream.hashes()).all()
-    code, out, err = run("make", "zipf", path, *SMALL)
+    code, out, err = run("make", "--input", "zipf", "--out", path, *SMALL)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "already exists: choose another name or pass --overwrite" in err
-    assert run("make", "zipf", path, *SMALL, "--overwrite")[0] == 0
+    assert run("make", "--input", "zipf", "--out", path, *SMALL, "--overwrite")[0] == 0
     assert (read_stream(path, key="key").hashes == ZipfStream(1.4, 1000, 20_000).hashes()).all()
 
 
-def test_what_was_made_is_described_alike(run, tmp_path):
+def test_a_written_stream_has_the_same_description(run, tmp_path):
     path = tmp_path / "made.tsv.gz"
-    arguments = ["drift", *SMALL, "--every", "3000"]
-    assert run("make", arguments[0], path, *arguments[1:])[0] == 0
-    made, read = (json.loads(run("describe", *given, "--json")[1]) for given in (arguments, [path]))
+    arguments = ["--input", "drift", *SMALL, "--every", "3000"]
+    assert run("make", *arguments, "--out", path)[0] == 0
+    made, read = (json.loads(run("describe", *given, "--json")[1]) for given in (arguments, ["--input", path]))
     for name in ("messages", "keys", "p1", "half", "exponent", "law", "p1_over_time"):
         assert made[name] == read[name]
     assert [one["messages"] for one in made["top"]] == [one["messages"] for one in read["top"]]
@@ -367,7 +400,7 @@ def test_ctrl_c_leaves_nothing_behind(run, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ZipfRanks, "draw", interrupted)
-    assert run("make", "zipf", tmp_path / "made.tsv") == (130, "", "")
+    assert run("make", "--input", "zipf", "--out", tmp_path / "made.tsv") == (130, "", "")
     assert len(there) == 1
     assert os.listdir(tmp_path) == []
 
@@ -375,5 +408,5 @@ def test_ctrl_c_leaves_nothing_behind(run, tmp_path, monkeypatch):
 def test_numbers_are_found_by_their_hashes():
     stream = ZipfStream(0.5, 300_000, 10)
     hashes = np.array(stream.hashes())
-    numbers = stream_argument._numbers(stream, set(hashes.tolist()))
+    numbers = input_stream._numbers(stream, set(hashes.tolist()))
     assert [numbers[key] for key in hashes.tolist()] == stream.law().draw(0, 10).tolist()

@@ -20,7 +20,7 @@ def run(capsys, monkeypatch):
         return code, *capsys.readouterr()
 
     monkeypatch.setenv("COLUMNS", "80")
-    logging.disable(logging.CRITICAL)  # PySpark's logger has pytest's own stream, not the descriptor that is held
+    logging.disable(logging.CRITICAL)  # PySpark's logger writes to pytest's stream, not to the descriptor that is held
     yield run
     logging.disable(logging.NOTSET)
 
@@ -35,41 +35,42 @@ def clicks(tmp_path):
 
 
 def test_computed_figures_need_no_spark(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("keyspread.cli.engine.spark", None)  # would fail if it were called
+    monkeypatch.setattr("keyspread.cli.spark_session.spark_session", None)  # a call would fail
     code, out, err = run("3", "fig-6", "--out", tmp_path)
     assert (code, err) == (0, "")
     assert "At least 80 % fewer" in out
     assert "79.6 %" in out
-    assert "5 claims: 4 holds, 1 holds in part" in out
+    assert "5 claims: 4 hold, 1 holds in part" in out
     assert all(len(line) <= 80 for line in out.splitlines() if str(tmp_path) not in line)
     assert {"report.html", "figures", "tables", "verdicts.json", "results"} <= set(os.listdir(tmp_path))
     assert {"figure-03.svg", "figure-03.png", "figure-06.svg"} <= set(os.listdir(tmp_path / "figures"))
 
 
-def test_own_data_on_spark(run, spark, tmp_path, clicks):
-    arguments = ["11", "--data", clicks, "--seeds", "1", "--out", tmp_path / "out"]
+def test_files_of_the_user_on_spark(run, spark, tmp_path, clicks):
+    arguments = ["11", "--input", clicks, "--seeds", "1", "--out", tmp_path / "out"]
     code, out, err = run(*arguments, "--json")
     assert code == 0
     assert err.count("\n") == 1
     assert "skipped 1 malformed line, line 101: 'broken'" in err
     said = json.loads(out)
+    assert said["format"] == 1
     assert [one["name"] for one in said["figures"]] == ["11"]
     assert said["figures"][0]["runs"] == 15
     assert all(verdict["outcome"] for verdict in said["figures"][0]["verdicts"])
     page = (tmp_path / "out" / "report.html").read_text()
     assert "clicks.tsv" in page
-    # Again: nothing left to simulate, so Spark is not asked.
+    # The second run has nothing to simulate.
     before = sorted(os.listdir(tmp_path / "out" / "results"))
     assert run(*arguments)[0] == 0
     assert sorted(os.listdir(tmp_path / "out" / "results")) == before
 
 
-def test_a_folder_of_streams_passes_over_what_is_none(run, spark, tmp_path, clicks):
+def test_a_folder_of_streams_skips_other_files(run, spark, tmp_path, clicks):
     (clicks.parent / "README.md").write_text("# About these\n")
     (clicks.parent / "more.tsv").write_text("1\ta\n2\tb\n")
-    code, out, err = run("12", "--data", clicks.parent, "--seeds", "1", "--out", tmp_path / "out", "--json")
+    code, out, err = run("12", "--input", clicks.parent, "--seeds", "1", "--out", tmp_path / "out", "--json")
     assert code == 0
-    assert "left out" in err
+    assert "keyspread: note: skipped" in err
     assert "README.md" in err
     page = (tmp_path / "out" / "report.html").read_text()
     assert "more.tsv" in page
@@ -80,16 +81,16 @@ def test_a_folder_of_streams_passes_over_what_is_none(run, spark, tmp_path, clic
     ("arguments", "message"),
     [
         (["15"], "unknown figure '15'; known are 1, table-1"),
-        (["--scale", "huge"], "unknown scale 'huge'; known are quick, paper"),
+        (["--size", "huge"], "--size must be one of quick, paper, got 'huge'"),
         (["--seeds", "0"], "seeds must be at least 1, got 0"),
-        (["3", "--data", "{folder}/nowhere.tsv"], "nowhere.tsv: no such file"),
-        (["3", "--data", "{folder}/empty"], "empty: nothing in this folder"),
-        (["3", "--data", "{folder}/other"], "other: no stream in there"),
-        (["3", "--data", "{folder}/other/notes.md"], "notes.md: neither the ending nor the first line"),
-        (["3", "--data", "{folder}/empty.tsv"], "empty.tsv: no messages (the file is empty)"),
-        (["3", "--format", "csv"], "--format is for --data, got 'csv' without it"),
-        (["3", "--data", "{folder}/table.csv"], "table.csv: "),
-        (["3", "--data", "{folder}/table.csv", "--key", "user"], "'user'"),
+        (["3", "--input", "{folder}/nowhere.tsv"], "nowhere.tsv: no such file"),
+        (["3", "--input", "{folder}/empty"], "empty: nothing in this folder"),
+        (["3", "--input", "{folder}/other"], "other: no stream found"),
+        (["3", "--input", "{folder}/other/notes.md"], "notes.md: neither the ending nor the first line"),
+        (["3", "--input", "{folder}/empty.tsv"], "empty.tsv: no messages (the file is empty)"),
+        (["3", "--format", "csv"], "--format is for --input, got 'csv' without it"),
+        (["3", "--input", "{folder}/table.csv"], "table.csv: "),
+        (["3", "--input", "{folder}/table.csv", "--key", "user"], "'user'"),
         (["3", "--master", "nowhere"], "nowhere"),
         (["13", "--deployment", "{folder}/nothing.json"], "nothing.json: cannot be used (No such file"),
         (["13", "--deployment", "{folder}/table.csv"], "table.csv: cannot be used (Expecting value"),
@@ -112,7 +113,7 @@ def test_a_mistake_is_exit_code_2_and_one_line(run, tmp_path, arguments, message
 
 
 def test_results_of_another_version_are_refused(run, tmp_path, monkeypatch, clicks, spark):
-    arguments = ["11", "--data", clicks, "--seeds", "1", "--out", tmp_path / "out"]
+    arguments = ["11", "--input", clicks, "--seeds", "1", "--out", tmp_path / "out"]
     monkeypatch.setattr("keyspread.evaluation.result_store.TABLE_FORMAT", "0")
     from keyspread.evaluation.result_store import Results
     from keyspread.experiments.reproduce import FIGURES

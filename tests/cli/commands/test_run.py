@@ -1,4 +1,4 @@
-"""`keyspread run`: the layout, the JSON, what is written, and one line with exit code 2 for every mistake."""
+"""`keyspread run`: the screen, the JSON, the files, and one line with exit code 2 for every mistake."""
 
 import gzip
 import io
@@ -19,9 +19,9 @@ pytest.importorskip("typer")
 import numpy as np
 from rich.console import Console
 
-from keyspread.cli import interruption, main
+from keyspread.cli import interruption, main, standard_error
 from keyspread.cli.screens import layout
-from keyspread.cli.screens.outcome import show, verdict
+from keyspread.cli.screens.job_result import show, verdict
 from keyspread.job.batch_job import HotKey, JobResult
 from keyspread.job.scheme_comparison import Outcome
 from keyspread.job.sources import Malformed, Source
@@ -32,13 +32,13 @@ ENTRY = "import sys; from keyspread.cli import main; sys.exit(main())"
 
 @pytest.fixture
 def run(spark, capsys):
-    """Run on the session that is there: (exit code, stdout, stderr)."""
+    """Run on the session of the tests: (exit code, stdout, stderr)."""
 
     def run(*arguments):
         code = main([str(argument) for argument in arguments])
         return code, *capsys.readouterr()
 
-    # Not through the descriptor that the command holds: PySpark's logger has pytest's own stream.
+    # PySpark's logger writes to pytest's stream, not to the descriptor that the command holds.
     logging.disable(logging.CRITICAL)
     yield run
     logging.disable(logging.NOTSET)
@@ -62,6 +62,8 @@ def clicks(tmp_path):
     return path
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_the_screen_of_a_run_from_a_cold_start():
     done = command(*SMALL, "--master", "local[2]")
     assert (done.returncode, done.stderr) == (0, "")
@@ -76,10 +78,19 @@ def test_the_screen_of_a_run_from_a_cold_start():
 
 
 def test_json(run):
-    code, out, err = run(*SMALL, "--scheme", "wc", "--seed", 3, "--top", 2, "--partitions", 2, "--json")
+    code, out, err = run(*SMALL, "--scheme", "wc", "--seed", 3, "--top", 2, "--senders", 2, "--json")
     assert (code, err, out.count("\n")) == (0, "", 1)
     given = json.loads(out)
-    expected = {"source": "zipf", "skew": 1.4, "law_keys": 200, "scheme": "w-choices", "workers": 4, "seed": 3}
+    expected = {
+        "format": 1,
+        "input": "zipf",
+        "source": "zipf",
+        "skew": 1.4,
+        "law_keys": 200,
+        "scheme": "w-choices",
+        "workers": 4,
+        "seed": 3,
+    }
     expected |= {"rows": 5000, "partitions": 2, "malformed": 0, "plan": None, "out": None}
     assert {name: given[name] for name in expected} == expected
     assert list(given["schemes"]) == ["w-choices", "key", "partial-key"]
@@ -89,16 +100,38 @@ def test_json(run):
     assert given["hottest"][0]["count"] == given["hottest"][0]["rows"]
 
 
+def test_without_the_comparison(run, clicks):
+    arguments = ["run", "--input", clicks, "--key", "user", "--workers", 2, "--no-compare"]
+    code, out, _ = run(*arguments, "--json")
+    assert code == 0
+    given = json.loads(out)
+    assert (given["format"], given["file_format"]) == (1, "csv")
+    assert list(given["schemes"]) == ["planned"]
+    chosen = given["schemes"]["planned"]
+    assert chosen["loads"] == [18, 18]
+    assert (chosen["head_load"], chosen["replicas"], chosen["replicas_per_key"]) == (None, None, None)
+    hottest = given["hottest"][0]
+    assert (hottest["key"], hottest["rows"], hottest["workers"]) == ("anna", 30, None)
+    assert "comparing schemes" not in given["seconds"]
+    code, out, _ = run(*arguments)
+    assert code == 0
+    assert "grouping" not in out
+    assert "replicas" not in out
+    assert "The busiest worker has 1.00 × its even share." in out
+    assert sum(line.strip().startswith("worker ") for line in out.splitlines()) == 2
+    assert [line.split() for line in out.splitlines() if line.startswith("anna")] == [["anna", "30", "83.33", "%"]]
+
+
 def test_files_results_and_plans(run, spark, clicks, tmp_path):
     out, plan = tmp_path / "totals.csv", tmp_path / "plan.json"
-    arguments = ["run", "--source", clicks, "--key", "user", "--workers", 2, "--aggregate", "total=sum(amount)"]
+    arguments = ["run", "--input", clicks, "--key", "user", "--workers", 2, "--aggregate", "total=sum(amount)"]
     code, shown, err = run(*arguments, "--aggregate", "avg(amount)", "--out", out, "--plan-out", plan)
     assert code == 0
-    assert err == f"keyspread: note: {clicks}: left out 1 malformed line, such as 'broken,1,2'\n"
+    assert err == f"keyspread: note: {clicks}: skipped 1 malformed line, such as 'broken,1,2'\n"
     assert "planned, 2 workers: clicks.csv" in shown
     assert "36 rows, 3 keys" in shown
-    assert f"3 merged rows in {out}" in shown
-    assert f"the plan in {plan}" in shown
+    assert f"3 merged rows written to {out}" in shown
+    assert f"Plan written to {plan}" in shown
     assert [line.split() for line in shown.splitlines() if line.startswith("anna")] == [
         ["anna", "30", "83.33", "%", "2", "30", "1"]
     ]
@@ -122,7 +155,7 @@ def test_files_results_and_plans(run, spark, clicks, tmp_path):
 
 
 def test_strict(run, clicks):
-    code, out, err = run("run", "--source", clicks, "--key", "user", "--strict")
+    code, out, err = run("run", "--input", clicks, "--key", "user", "--strict")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "clicks.csv: 1 malformed line, such as 'broken,1,2': fix the file" in err
 
@@ -130,18 +163,18 @@ def test_strict(run, clicks):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--source", "nowhere.csv"], "nowhere.csv: no such file or folder"),
-        (["--source", "{clicks}"], "name the key column; the columns are user, amount"),
-        (["--source", "{clicks}", "--key", "name"], "there is no column 'name'; the columns are user, amount"),
-        (["--source", "{clicks}", "--key", "user", "--skew", "2"], "--skew is for zipf and drift only, got 2 with"),
-        (["--source", "{clicks}", "--format", "xml"], "unknown format 'xml'"),
-        (["--source", "{empty}"], "no rows, the file is empty"),
-        (["--source", "{cut}"], "cut.tsv.gz: cannot be read (EOFException: Unexpected end of input stream)"),
+        (["--input", "nowhere.csv"], "nowhere.csv: no such file or folder"),
+        (["--input", "{clicks}"], "name the key column; the columns are user, amount"),
+        (["--input", "{clicks}", "--key", "name"], "there is no column 'name'; the columns are user, amount"),
+        (["--input", "{clicks}", "--key", "user", "--skew", "2"], "--skew is for zipf and drift only, got 2 with"),
+        (["--input", "{clicks}", "--format", "xml"], "unknown format 'xml'"),
+        (["--input", "{empty}"], "no rows, the file is empty"),
+        (["--input", "{cut}"], "cut.tsv.gz: cannot be read (EOFException: Unexpected end of input stream)"),
         (["--key", "user"], "--key is for files only, got 'user' with zipf: leave it out"),
         (["--workers", "0"], "workers must be at least 1, got 0"),
         (["--workers", "x"], "must be a whole number such as"),
         (["--messages", "0"], "messages must be at least 1, got 0"),
-        (["--partitions", "0"], "partitions must be at least 1, got 0"),
+        (["--senders", "0"], "senders must be at least 1, got 0"),
         (["--scheme", "magic"], "unknown scheme 'magic'"),
         (["--scheme", "greedy"], "scheme 'greedy' needs choices"),
         (["--choices", "3"], "'choices' is for schemes such as d-choices"),
@@ -149,12 +182,12 @@ def test_strict(run, clicks):
         (["--aggregate", "sum"], "call such as 'sum(amount)', got 'sum'"),
         (["--aggregate", "s=sum(amount)"], "`amount` cannot be resolved"),
         (["--aggregate", "s=sum(1 +)"], "Syntax error"),
-        (["--aggregate", "s=sum(id)", "--aggregate", "s=max(id)"], "there is one called 's' already"),
+        (["--aggregate", "s=sum(id)", "--aggregate", "s=max(id)"], "the name 's' is used twice"),
         (["--out", "{clicks}"], "exists already"),
         (["--out", "nowhere/out"], "there is no folder"),
         (["--out", "/dev/null/out"], "there is no folder /dev/null"),
         (["--out", "new", "--out-format", "xml"], "results are written as csv or parquet, got format 'xml'"),
-        (["--out-format", "csv"], "--out-format csv has nothing to do without --out"),
+        (["--out-format", "csv"], "--out-format csv has no effect without --out"),
         (["--plan-in", "nowhere.json"], "--plan-in nowhere.json: cannot be read (No such file or directory)"),
         (["--plan-in", "{clicks}"], "not a keyspread plan"),
         (["--scheme", "pkg", "--plan-out", "p.json"], "--plan-out is for --scheme planned only, got pkg"),
@@ -183,7 +216,7 @@ def test_a_mistake_is_exit_code_2_and_one_line(run, clicks, tmp_path, monkeypatc
 def test_results_never_replace_what_is_read(run, spark, tmp_path):
     spark.range(3).write.parquet(str(tmp_path / "rows"))
     code, _, err = run(
-        *("run", "--source", tmp_path / "rows", "--format", "parquet", "--key", "id"),
+        *("run", "--input", tmp_path / "rows", "--format", "parquet", "--key", "id"),
         *("--out", tmp_path / "rows", "--overwrite"),
     )
     assert (code, err.count("\n")) == (2, 1)
@@ -264,19 +297,19 @@ def test_the_verdict_is_honest():
     even, uneven = outcome("planned", 5, 5, 5, 5), outcome("key", 14, 2, 2, 2)
     assert verdict(result(even, uneven)) == "Key grouping would have kept one worker busy 2.8 × as long."
     assert "as even here" in verdict(result(even, outcome("key", 5, 5, 5, 5)))
-    assert "no scheme has much to gain" in verdict(result(outcome("key", 5, 5, 5, 5)))
+    assert "no other scheme can gain much" in verdict(result(outcome("key", 5, 5, 5, 5)))
     assert "2.8 × its even share: --scheme planned" in verdict(result(uneven))
-    assert verdict(result(outcome("planned", 5), outcome("key", 5))) == "One worker has it all: nothing to spread."
+    assert verdict(result(outcome("planned", 5), outcome("key", 5))) == "There is one worker: nothing to spread."
 
 
-def test_the_steps_are_told_on_a_terminal_only():
+def test_steps_are_shown_on_a_terminal_only():
     with layout.steps(None, 2) as step:
         step("counting")
     out = Console(file=io.StringIO(), force_terminal=True, width=80)
     with layout.steps(out, 2) as step:
         step("counting")
-        step("dealing")
-    assert "dealing" in out.file.getvalue()
+        step("routing")
+    assert "routing" in out.file.getvalue()
 
 
 def test_without_pyspark_or_java():
@@ -290,20 +323,21 @@ def test_without_pyspark_or_java():
     assert "Spark needs Java 17 or newer" in done.stderr
 
 
+@pytest.mark.spark
 def test_a_spark_that_does_not_start_is_one_line():
     done = command("run", PYSPARK_SUBMIT_ARGS="--conf spark.driver.memory=nonsense pyspark-shell")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith("keyspread: error: Spark did not start: ")
 
 
-def test_standard_error_is_held_and_given_back(capfd):
-    with interruption.held() as held:
+def test_standard_error_is_held_and_restored(capfd):
+    with standard_error.hold_stderr() as held:
         subprocess.run([sys.executable, "-c", "import os; os.write(2, b'noise of a child\\n')"], check=True)
         assert held.text() == "noise of a child\n"
         assert held.console is None
     os.write(2, b"after\n")
     assert capfd.readouterr().err == "after\n"
-    with interruption.held(False) as held:
+    with standard_error.hold_stderr(False) as held:
         os.write(2, b"shown\n")
         assert held.text() == ""
     assert capfd.readouterr().err == "shown\n"
@@ -319,7 +353,7 @@ def test_ctrl_c_waits_while_spark_starts():
     done = []
 
     def start():
-        with interruption.uninterrupted():
+        with interruption.delay_ctrl_c():
             interrupt()
             done.append("started")
 
@@ -329,18 +363,18 @@ def test_ctrl_c_waits_while_spark_starts():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-def test_ctrl_c_stops_spark_and_is_what_comes_out():
+def test_ctrl_c_stops_spark_and_raises_keyboard_interrupt():
     stopped = threading.Event()
 
     def work():
-        with interruption.stopped_by_ctrl_c(stopped.set):
+        with interruption.stop_on_ctrl_c(stopped.set):
             try:
                 interrupt()
             finally:
-                raise ValueError("what Spark throws when it is stopped")
+                raise ValueError("what Spark raises when it is stopped")
 
     def fail():
-        with interruption.stopped_by_ctrl_c(stopped.set):
+        with interruption.stop_on_ctrl_c(stopped.set):
             raise ValueError("no Ctrl-C, no change")
 
     before = signal.getsignal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""`keyspread run --streaming`: ended and begun again, it neither loses nor repeats a row; a mistake is one line."""
+"""`keyspread run --streaming`: stopped and resumed, it neither loses nor repeats a row; a mistake is one line."""
 
 import json
 import logging
@@ -19,18 +19,18 @@ from keyspread.errors import InputError
 from keyspread.job.run_record import RunRecord
 from keyspread.streams import DriftingZipfStream
 
-DRIFT = ["--source", "drift", "--keys", "300", "--every", "700", "--skew", "1.3", "--seed", "3", "--workers", "4"]
+DRIFT = ["--input", "drift", "--keys", "300", "--every", "700", "--skew", "1.3", "--seed", "3", "--workers", "4"]
 
 
 @pytest.fixture
 def run(spark, capsys):
-    """Run on the session that is there: (exit code, stdout, stderr)."""
+    """Run on the session of the tests: (exit code, stdout, stderr)."""
 
     def run(*arguments):
         code = main(["run", *(str(argument) for argument in arguments)])
         return code, *capsys.readouterr()
 
-    logging.disable(logging.CRITICAL)  # PySpark's logger has pytest's own stream, not the descriptor that is held
+    logging.disable(logging.CRITICAL)  # PySpark's logger writes to pytest's stream, not to the descriptor that is held
     yield run
     logging.disable(logging.NOTSET)
 
@@ -43,7 +43,7 @@ def progress(checkpoint):
 
 
 def interrupt_at(checkpoint, batch):
-    """Press Ctrl-C when this batch is done."""
+    """Send Ctrl-C when this batch is done."""
 
     def press():
         end = time.monotonic() + 300
@@ -55,7 +55,7 @@ def interrupt_at(checkpoint, batch):
 
 
 def counted(spark, out):
-    """Give the count of every key over all batches, and which batches there are."""
+    """Return the count of every key over all batches, and the numbers of the batches."""
     rows = spark.read.parquet(str(out)).collect()
     found = Counter()
     for row in rows:
@@ -64,13 +64,16 @@ def counted(spark, out):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-def test_a_stream_that_is_interrupted_goes_on_without_losing_or_repeating_a_row(run, spark, tmp_path):
+def test_an_interrupted_stream_resumes_without_losing_or_repeating_a_row(run, spark, tmp_path):
     checkpoint, out = tmp_path / "checkpoint", tmp_path / "out"
     same = ["--streaming", *DRIFT, "--checkpoint", checkpoint, "--out", out, "--top", 3]
-    code, said, noted = run(*same, "--rate", 5000, "--trigger", 0.2, "--batches", 2, "--partitions", 2, "--json")
+    code, said, noted = run(*same, "--rate", 5000, "--trigger", 0.2, "--batches", 2, "--senders", 2, "--json")
     assert code == 0
-    assert noted == f"keyspread: note: to go on, give the same command again, with --checkpoint {checkpoint}\n"
+    assert noted == f"keyspread: note: run the same command again to resume from --checkpoint {checkpoint}\n"
     *lines, last = [json.loads(line) for line in said.splitlines()]
+    assert {line["type"] for line in lines} == {"batch"}
+    assert {line["format"] for line in (*lines, last)} == {1}
+    assert (last["type"], last["input"]) == ("total", "drift")
     assert [(line["batch"], line["rows"]) for line in lines] == [(0, 1000), (1, 1000)]
     assert all(sum(line["loads"]) == 1000 and len(line["hottest"]) == 3 for line in lines)
     assert all(line["hottest"][0]["workers"] >= 1 for line in lines)
@@ -79,21 +82,21 @@ def test_a_stream_that_is_interrupted_goes_on_without_losing_or_repeating_a_row(
     assert {name: last["total"][name] for name in expected} == expected
 
     interrupt_at(checkpoint, 3)
-    code, said, noted = run(*same, "--rate", 700, "--trigger", 1)  # at another rate, and from other senders
+    code, said, noted = run(*same, "--rate", 700, "--trigger", 1)  # at another rate, with other senders
     assert code == 0
-    assert "to go on, give the same command again" in noted
+    assert "run the same command again to resume" in noted
     *table, total, _ = said.splitlines()
     batches = [line.split() for line in table[2:]]
     assert [batch[0] for batch in batches] == [str(2 + i) for i in range(len(batches))]
-    # The first may have been cut at the old rate already, when the run was over.
+    # The first batch may have been planned at the old rate, before the first run stopped.
     assert [batch[1] for batch in batches[1:]] == ["700"] * (len(batches) - 1)
     assert len(batches) >= 2
     rows = sum(int(batch[1].replace(",", "")) for batch in batches)
     assert f"{len(batches)} batches, {rows:,} rows in " in total
-    assert f", {2000 + rows:,} with those of earlier runs" in total
+    assert f"; {2000 + rows:,} rows including earlier runs" in total
     assert progress(checkpoint)["rows"] == 2000 + rows
 
-    # The scheme and the workers may change: what was dealt is merged.
+    # The scheme and the workers may change: results are merged by key.
     code, said, _ = run(
         *same, "--rate", 500, "--trigger", 1, "--batches", 1, "--scheme", "pkg", "--workers", 3, "--json"
     )
@@ -111,14 +114,14 @@ def test_a_folder_that_grows(run, spark, tmp_path):
     folder, checkpoint, out = tmp_path / "clicks", tmp_path / "checkpoint", tmp_path / "out"
     folder.mkdir()
     (folder / "1.csv").write_text("key,spent\n" + "anna,1\n" * 30 + "007,2\n" * 3 + "broken,1,2\n")
-    same = ["--live", "--source", folder, "--key", "key", "--workers", 2, "--checkpoint", checkpoint, "--out", out]
+    same = ["--live", "--input", folder, "--key", "key", "--workers", 2, "--checkpoint", checkpoint, "--out", out]
     same += ["--aggregate", "count=count(*)", "--aggregate", "total=sum(spent)"]
     code, said, noted = run(*same, "--batches", 1)
     assert code == 0
-    assert said.splitlines()[0] == "look-ahead, 2 workers: clicks"  # no terminal here: lines instead of a picture
+    assert said.splitlines()[0] == "look-ahead, 2 workers: clicks"  # no terminal, so no picture
     assert said.splitlines()[2].split()[:2] == ["0", "33"]
     assert said.splitlines()[-2].startswith("1 batch, 33 rows in ")
-    assert "clicks: left out 1 malformed" in noted
+    assert "clicks: skipped 1 malformed" in noted
     (folder / "2.csv").write_text("key,spent\nanna,5\n")
     code, said, _ = run(*same, "--batches", 1)
     assert code == 0
@@ -130,13 +133,13 @@ def test_a_folder_that_grows(run, spark, tmp_path):
     assert "belongs to another run (aggregate was" in noted
 
 
-def test_time_is_up_and_nothing_is_kept(run, monkeypatch, tmp_path):
+def test_a_time_limit_without_a_checkpoint(run, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, said, noted = run("--streaming", "--keys", 50, "--seconds", 2, "--rate", 100, "--workers", 2, "--json")
     assert code == 0
     *lines, last = [json.loads(line) for line in said.splitlines()]
     assert last["total"]["rows"] == 100 * len(lines) == last["total"]["rows_so_far"]
-    assert "nothing was kept to go on from: name a --checkpoint folder" in noted
+    assert "this run cannot be resumed: it has no --checkpoint folder" in noted
     assert not list(tmp_path.glob("keyspread-checkpoint-*"))
 
 
@@ -150,7 +153,7 @@ def test_time_is_up_and_nothing_is_kept(run, monkeypatch, tmp_path):
         (["--batches", "0"], "batches must be at least 1, got 0"),
         (["--workers", "0"], "workers must be at least 1, got 0"),
         (["--top", "-1"], "hottest must be at least 0, got -1"),
-        (["--live", "--json"], "--live and --json are two ways to see the same"),
+        (["--live", "--json"], "--live and --json show the same in two ways"),
         (["--messages", "5"], "--messages is for a run without --streaming, got 5: leave it out"),
         (["--strict"], "--strict is for a run without --streaming: leave it out"),
         (["--plan-out", "p"], "--plan-out is for a run without --streaming, got p"),
@@ -158,20 +161,20 @@ def test_time_is_up_and_nothing_is_kept(run, monkeypatch, tmp_path):
         (["--scheme", "magic"], "unknown scheme 'magic'"),
         (["--tolerance", "0.1"], "'tolerance' is for schemes such as d-choices; look-ahead takes threshold"),
         (["--threshold", "2"], "threshold is a share"),
-        (["--source", "ct"], "--source ct has an end: with --streaming it is zipf or drift, files or kafka"),
-        (["--source", "nowhere"], "nowhere: no such file or folder"),
-        (["--source", "{file}"], "a.csv is one file: with --streaming name a folder, or a pattern"),
-        (["--source", "{folder}", "--rate", "5"], "--rate is for zipf, drift and kafka only, got 5"),
-        (["--source", "{folder}", "--partitions", "5"], "--partitions is for zipf and drift only with --streaming"),
-        (["--source", "{folder}", "--skew", "5"], "--skew is for zipf and drift only, got 5 with"),
-        (["--source", "kafka"], "--source kafka needs --topic, the name of the topic"),
-        (["--source", "kafka", "--topic", "t"], "--source kafka needs --brokers, as in --brokers localhost:9092"),
-        (["--source", "kafka", "--topic", "t t", "--brokers", "a:1"], "topic must be the name of a Kafka topic"),
-        (["--source", "kafka", "--topic", "t", "--brokers", "a"], "brokers must be host:port, or several with commas"),
-        (["--source", "kafka", "--topic", "t", "--brokers", "{closed}"], "{closed}: no Kafka broker answers"),
-        (["--source", "kafka", "--topic", "t", "--brokers", "a:1", "--format", "csv"], "--format is for files only"),
-        (["--topic", "t"], "--topic is for --source kafka only, got 't' with zipf: leave it out"),
-        (["--master", "sc://host"], "--streaming needs Spark in this process, got --master sc://host"),
+        (["--input", "ct"], "--input ct has an end: with --streaming, use zipf, drift, files or kafka"),
+        (["--input", "nowhere"], "nowhere: no such file or folder"),
+        (["--input", "{file}"], "a.csv is a single file: with --streaming, name a folder or a pattern"),
+        (["--input", "{folder}", "--rate", "5"], "--rate is for zipf, drift and kafka only, got 5"),
+        (["--input", "{folder}", "--senders", "5"], "--senders is for zipf and drift only with --streaming"),
+        (["--input", "{folder}", "--skew", "5"], "--skew is for zipf and drift only, got 5 with"),
+        (["--input", "kafka"], "--input kafka needs --topic, the name of the topic"),
+        (["--input", "kafka", "--topic", "t"], "--input kafka needs --brokers, such as --brokers localhost:9092"),
+        (["--input", "kafka", "--topic", "t t", "--brokers", "a:1"], "topic must be the name of a Kafka topic"),
+        (["--input", "kafka", "--topic", "t", "--brokers", "a"], "brokers must be host:port, or several with commas"),
+        (["--input", "kafka", "--topic", "t", "--brokers", "{closed}"], "{closed}: no Kafka broker answers"),
+        (["--input", "kafka", "--topic", "t", "--brokers", "a:1", "--format", "csv"], "--format is for files only"),
+        (["--topic", "t"], "--topic is for --input kafka only, got 't' with zipf: leave it out"),
+        (["--master", "sc://host"], "--streaming does not work with Spark Connect, got --master sc://host"),
         (["--checkpoint", "{file}"], "--checkpoint must be a folder, {file} is a file"),
         (["--checkpoint", "{foreign}"], "foreign belongs to a query of another program: choose another folder"),
         (["--checkpoint", "{before}", "--skew", "2"], "belongs to another run (skew was 1.4, got 2.0): use that, or"),
@@ -179,13 +182,13 @@ def test_time_is_up_and_nothing_is_kept(run, monkeypatch, tmp_path):
         (["--out", "{foreign}"], "foreign holds 'offsets', which is not a batch: choose another folder"),
         (["--out", "{results}"], "holds batches of another run: choose another folder, or resume with its --check"),
         (["--out", "nowhere/out"], "there is no folder"),
-        (["--out-format", "csv"], "--out-format csv has nothing to do without --out"),
+        (["--out-format", "csv"], "--out-format csv has no effect without --out"),
         (["--aggregate", "m=median(key)"], "'median' cannot be merged from parts"),
     ],
 )
 def test_a_mistake_is_exit_code_2_and_one_line_before_spark_starts(capsys, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("keyspread.cli.engine.spark", None)
+    monkeypatch.setattr("keyspread.cli.spark_session.spark_session", None)
     for folder in ("folder", "foreign/offsets", "before/offsets", "results/batch=0"):
         (tmp_path / folder).mkdir(parents=True)
     for file in ("folder/a.csv", "a.csv"):
@@ -203,16 +206,16 @@ def test_a_mistake_is_exit_code_2_and_one_line_before_spark_starts(capsys, tmp_p
 
 
 @pytest.mark.parametrize("option", [["--rate", "5"], ["--checkpoint", "x"], ["--batches", "1"], ["--trigger", "1"]])
-def test_options_of_a_stream_without_one(capsys, option):
+def test_options_of_a_stream_need_streaming(capsys, option):
     assert main(["run", *option]) == 2
     assert f"{option[0]} is for --streaming only, got {option[1]}" in capsys.readouterr().err
 
 
-def test_a_batch_that_is_told_again_replaces_itself(tmp_path):
+def test_a_batch_that_is_recorded_twice_counts_once(tmp_path):
     record = RunRecord(str(tmp_path))
     assert not record.resumes({"key": ["a"]})
     record.begin({"key": ["a"]})
-    assert not record.resumes({"key": ["b"]})  # nothing was done yet
+    assert not record.resumes({"key": ["b"]})  # no batch was done yet
     (tmp_path / "offsets").mkdir()
     assert record.rows_so_far() == 0
     assert [record.add(batch, rows) for batch, rows in [(0, 5), (1, 7), (1, 7), (2, 1)]] == [5, 12, 12, 13]
@@ -228,13 +231,13 @@ def test_a_batch_that_is_told_again_replaces_itself(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_asks_and_the_second_does_what_it_did(number):
+def test_the_first_signal_requests_a_stop_and_the_second_acts_as_before(number):
     got = []
     before = signal.signal(number, lambda *_: got.append("second"))
     try:
-        with interruption.asked_to_stop() as asked:
+        with interruption.stop_request() as requested:
             os.kill(os.getpid(), number)
-            assert asked.wait(5)
+            assert requested.wait(5)
             assert got == []
             os.kill(os.getpid(), number)
             assert got == ["second"]

@@ -1,4 +1,4 @@
-"""The terminal view of a stream: it fits the terminal, whatever is in the batch, and says what the batch says."""
+"""The screen of a stream: it fits the terminal, whatever the batch contains, and shows the numbers of the batch."""
 
 import io
 
@@ -10,7 +10,7 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from keyspread.cli.screens.live_view import Picture, Plain, drawn
+from keyspread.cli.screens.live_view import BatchLines, LivePicture, draw_live
 from keyspread.spark import BatchSeen
 
 KEYS = (("x" * 200, 400), (None, 300), ("", 200), ("[b]bold[/b]\n\x1b[31m", 100))
@@ -36,7 +36,7 @@ def lines_of(out, *things):
 @pytest.mark.parametrize("workers", [1, 16, 20, 21, 100, 2000])
 def test_a_picture_of_any_number_of_workers_fits(workers, width):
     out = console(width)
-    picture = Picture("look-ahead, some workers: " + "long " * 50, out)
+    picture = LivePicture("look-ahead, some workers: " + "long " * 50, out)
     for number in range(500):
         picture.add(batch([10**9 + number] * workers, number))
     lines = lines_of(out, picture)
@@ -49,9 +49,9 @@ def test_a_picture_of_any_number_of_workers_fits(workers, width):
     assert [key in line for key, line in zip(("xxx…", "null", "''", "[b]bold[/b]"), keys, strict=True)] == [True] * 4
 
 
-def test_bars_and_course_are_those_of_the_batches():
+def test_bars_and_sparkline_show_the_batches():
     out = console()
-    picture = Picture("key, 2 workers: rows", out)
+    picture = LivePicture("key, 2 workers: rows", out)
     for number, most in enumerate((50, 60, 90)):
         picture.add(batch([most, 100 - most], number))
     lines = lines_of(out, picture)
@@ -65,7 +65,7 @@ def test_bars_and_course_are_those_of_the_batches():
 
 def test_a_terminal_without_unicode_and_one_without_a_batch_yet():
     out = console(encoding="ascii")
-    picture = Picture("a title", out)
+    picture = LivePicture("a title", out)
     assert lines_of(out, picture) == ["a title", "waiting for the first rows"]
     picture.add(batch([5, 5], hottest=(("a", 5),)))
     assert "| even share" in lines_of(out, picture)[-3]
@@ -73,15 +73,15 @@ def test_a_terminal_without_unicode_and_one_without_a_batch_yet():
 
 def test_the_last_state_stays():
     out = Console(file=io.StringIO(), force_terminal=True, width=80)
-    picture = Picture("a title", out)
-    with drawn(picture, out):
+    picture = LivePicture("a title", out)
+    with draw_live(picture, out):
         picture.add(batch([5, 5]))
     assert "batch 0: 10 rows" in out.file.getvalue()
 
 
-def test_a_line_a_batch():
+def test_one_line_per_batch():
     out = console()
-    plain = Plain(out)
+    plain = BatchLines(out)
     plain.add(batch([100_000_000, 300_000_000], 100_000, hottest=(("x" * 200, 100_000_000),)))
     plain.add(batch([0, 0], 100_001, hottest=(), head=0))
     lines = lines_of(out)

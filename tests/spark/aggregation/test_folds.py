@@ -184,3 +184,11 @@ def test_a_sum_that_overflows_is_refused():
 
 def test_groups_count():
     assert Groups(np.array([0, 0]), np.array([0])).count == 1
+
+
+def test_a_sum_may_be_the_least_number_of_its_type():
+    least = -(2**63)
+    table = pa.table({"k": ["a", "a", "b"], "v": [least + 1, -1, 5]})
+    assert fold_table(table, 1, [(1, folds.add)])["v"].to_pylist() == [least, 5]
+    with pytest.raises(FoldError, match="a sum overflows int64"):
+        fold_table(pa.table({"k": ["a", "a"], "v": [least, -1]}), 1, [(1, folds.add)])

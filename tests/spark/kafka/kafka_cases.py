@@ -307,7 +307,7 @@ def command(capsys, *arguments):
     pytest.importorskip("typer")
     from keyspread.cli import main
 
-    code = main(["run", "--source", "kafka", *(str(one) for one in arguments), "--json"])
+    code = main(["run", "--input", "kafka", *(str(one) for one in arguments), "--json"])
     out, err = capsys.readouterr()
     assert code == 0, err
     return [json.loads(line) for line in out.splitlines()], err
@@ -341,4 +341,4 @@ def test_the_command_runs_on_a_topic_bounded_and_streaming(spark, kafka, topic, 
     by_field = ["--schema", "id BIGINT", "--key", "partition", "--aggregate", "most=max(id)"]
     (seen, last), said = command(capsys, "--streaming", *of_topic, *by_field, "--batches", 1, "--scheme", "pkg")
     assert (seen["rows"], seen["malformed"], last["total"]["malformed"]) == (3000, 1, 1)
-    assert f"topic {topic}: left out 1 malformed" in said
+    assert f"topic {topic}: skipped 1 malformed" in said

@@ -16,15 +16,13 @@ pytest.importorskip("pyspark")
 import pyspark
 
 from keyspread.errors import InputError
-from keyspread.spark.kafka import check_brokers, connector, kafka_source, split, with_kafka
+from keyspread.spark.kafka import check_brokers, connector, kafka_source, parsed, split, with_kafka
 
 CASES = Path(__file__).with_name("kafka_cases.py")
 
 
-@pytest.mark.skipif(
-    not os.environ.get("KEYSPREAD_TEST_KAFKA"),
-    reason="takes two minutes with a real broker: set KEYSPREAD_TEST_KAFKA=1 to run it",
-)
+@pytest.mark.slow
+@pytest.mark.spark
 def test_the_cases_pass_with_a_real_broker():
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTEST_"))}
     done = subprocess.run(
@@ -141,3 +139,14 @@ def listening():
         one.bind(("127.0.0.1", 0))
         one.listen()
         yield f"127.0.0.1:{one.getsockname()[1]}"
+
+
+GOOD = ['{"a":1}', ' {"a":null} ', "{}", None]
+BAD = ['{"a":1} {"a":2}', '{"a":1},{"a":2}', '{"a":1}}', "5", "null", "", "[]", '[{"a":1}]', "no JSON"]
+
+
+def test_values_are_one_object_or_malformed(spark):
+    rows = parsed(spark.createDataFrame([(value,) for value in GOOD + BAD], "value string"), "a INT")
+    good, bad = split(rows)
+    assert [row.a for row in good.collect()] == [1, None, None, None]
+    assert [row.value for row in bad.collect()] == BAD

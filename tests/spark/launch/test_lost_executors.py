@@ -115,6 +115,8 @@ def disturb(cluster, folder, driver, killed):
         (here / "go").touch()
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.parametrize("scheme", TWO)
 def test_a_lost_executor_moves_no_row(scenarios, scheme):
     found, killed = scenarios
@@ -130,6 +132,8 @@ def test_a_lost_executor_moves_no_row(scenarios, scheme):
     assert {at for at, *_ in quiet["rows"]} == {0, 1, 2, 3}
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_a_lost_executor_changes_no_result(scenarios):
     found, killed = scenarios
     assert "operator" in killed
@@ -140,6 +144,7 @@ def test_a_lost_executor_changes_no_result(scenarios):
     assert {key: n for key, n, _ in found["operator-disturbed"]["rows"]} == dict(counted)
 
 
+@pytest.mark.spark
 def test_a_cluster_that_does_not_start_says_why_and_leaves_no_process():
     before = set(running_processes())
     cluster = Cluster(workers=1, patience=0)

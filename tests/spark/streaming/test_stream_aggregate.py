@@ -286,6 +286,12 @@ class Handle:
     def updateValue(self, key, value):  # noqa: N802
         self.kept[key] = value
 
+    def removeKey(self, key):  # noqa: N802
+        del self.kept[key]
+
+    def keys(self):
+        return iter(list(self.kept))
+
 
 def test_the_state_knows_whose_it_is(monkeypatch):
     """The state of another query is refused when it is read; a blob may have more fields than are compared."""
@@ -398,3 +404,21 @@ def test_totals_of_an_operator_and_retried_batches(spark, static, tmp_path):
         assert {row.key: row.n for row in totals.read(spark).collect()} == expected
     totals(batches[0], 0)  # merged long ago
     assert {row.key: row.n for row in totals.read(spark).collect()} == expected
+
+
+@pytest.mark.parametrize("mode", ["append", "update"])
+def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
+    monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 0))
+    own, handle = {"workers": 3}, Handle()
+    fold = partial(fold_table, keys=2, folds=[(1, add)])
+    state = processor(StateRules(fold, own, 3, windowed=True, mode=mode))
+    state.init(handle)
+    blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}), own)
+    rows = [Row(start=start, end=start + 10_000_000, blob=blob) for start in (0, 10_000_000, 0)]
+    emitted = list(state.handleInputRows((tags_of(3)[0],), iter(rows), None))
+    assert len(emitted) == (2 if mode == "update" else 0)
+    assert handle.timers == [10_000, 20_000]
+    expired = SimpleNamespace(getExpiryTimeInMs=lambda: 10_000)
+    closed = list(state.handleExpiredTimer((tags_of(3)[0],), None, expired))
+    assert [from_blob(row.blob)["n"].to_pylist() for row in closed] == ([[10]] if mode == "append" else [])
+    assert list(handle.kept) == [(10_000_000, 20_000_000)]

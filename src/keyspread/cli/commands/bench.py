@@ -1,24 +1,31 @@
-"""`keyspread bench`: what a scheme is worth on a running Spark, here or on your cluster."""
+"""`keyspread bench`: what a scheme gains on a running Spark, on this machine or on a cluster."""
 
 import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keyspread.cli.options import count, number
+from keyspread.cli.options import completion
+from keyspread.cli.options.command import Command, CommandGroup
+from keyspread.cli.options.groups import option_groups
+from keyspread.cli.options.output import Json, Verbose, spark
+from keyspread.cli.options.parsers import COUNT, NAME, NUMBER
+from keyspread.cli.options.routing import Senders, Workers, routing
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
     from keyspread.deployment.measurements import Deployment
     from keyspread.deployment.setup import Setup
 
-_COUNT: dict[str, Any] = {"parser": count, "metavar": "COUNT"}
-_NUMBER: dict[str, Any] = {"parser": number, "metavar": "NUMBER"}
-
-bench = typer.Typer(help="What a scheme is worth on a running Spark, here or on your cluster.", rich_markup_mode="rich")
+bench = typer.Typer(
+    cls=CommandGroup,
+    help="Measure what a scheme gains on a running Spark, on this machine or on a cluster.",
+    rich_markup_mode="rich",
+)
 
 
 @bench.callback(invoke_without_command=True)
@@ -27,87 +34,118 @@ def _no_command(context: typer.Context) -> None:
         print(context.get_help())
 
 
-@bench.command()
-def deployment(
-    skews: Annotated[str, typer.Option(help="Zipf exponents, with commas.", metavar="NUMBERS")] = "1.4,1.7,2.0",
-    schemes: Annotated[
-        str, typer.Option(help="Schemes, with commas.", metavar="NAMES")
-    ] = "key,partial-key,shuffle,d-choices,w-choices,planned",
-    workers: Annotated[int, typer.Option(help="Workers, all running at once.", **_COUNT)] = 80,
-    sources: Annotated[int, typer.Option(help="Senders that share the stream.", **_COUNT)] = 48,
-    keys: Annotated[int, typer.Option(help="Keys of the Zipf law.", **_COUNT)] = 10_000,
-    work: Annotated[
-        str, typer.Option(help="[b]sleep[/b] needs no core, [b]cpu[/b] burns one.", metavar="NAME")
-    ] = "sleep",
-    milliseconds: Annotated[float, typer.Option(help="Work a message.", **_NUMBER)] = 1.0,
+def _input(help: str, default: str | bool = True, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel="Generated streams", show_default=default, **more)
+
+
+def _load(help: str, panel: str = "Load", default: str | bool = True, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel=panel, show_default=default, **more)
+
+
+@dataclass(frozen=True)
+class BenchInput:
+    """The streams: one Zipf stream for each exponent."""
+
+    skews: Annotated[str, _input("Zipf exponents, separated by commas", metavar="NUMBERS")] = "1.4,1.7,2.0"
+    keys: Annotated[int, _input("Number of keys", **COUNT)] = 10_000
     messages: Annotated[
         int | None,
-        typer.Option(
-            help="Messages of every throughput run; the paper's are 2e6.", show_default="by --seconds", **_COUNT
-        ),
-    ] = None,
-    seconds: Annotated[float, typer.Option(help="Work of the busiest worker in a throughput run.", **_NUMBER)] = 4.0,
-    repetitions: Annotated[int, typer.Option(help="Rounds of throughput runs.", **_COUNT)] = 3,
-    rate: Annotated[
-        float, typer.Option(help="Latency: messages arrive at this part of the best possible rate.", **_NUMBER)
-    ] = 0.2,
+        _input("Number of messages per throughput run; the paper uses 2e6", "derived from --seconds", **COUNT),
+    ] = None
+    seed: Annotated[int, _input("Random seed: the same seed gives the same streams", **COUNT)] = 0
+
+
+@dataclass(frozen=True)
+class BenchRouting:
+    """The schemes, and how many workers and senders run."""
+
+    schemes: Annotated[
+        str, routing("Schemes, separated by commas", autocompletion=completion.scheme_list, metavar="NAMES")
+    ] = "key,partial-key,shuffle,d-choices,w-choices,planned"
+    workers: Workers = 80
+    senders: Senders = 48
+
+
+@dataclass(frozen=True)
+class BenchLoad:
+    """The work per message, and how messages arrive."""
+
+    work: Annotated[str, _load("Work per message: [b]sleep[/b] uses no core, [b]cpu[/b] keeps one busy", **NAME)] = (
+        "sleep"
+    )
+    milliseconds: Annotated[float, _load("Milliseconds of work per message", **NUMBER)] = 1.0
+    seconds: Annotated[float, _load("Throughput: seconds of work of the busiest worker in a run", **NUMBER)] = 4.0
+    repetitions: Annotated[int, _load("Throughput: number of runs per scheme", **COUNT)] = 3
+    utilization: Annotated[
+        float, _load("Latency: rate of arrival as a share of the best possible throughput", **NUMBER)
+    ] = 0.2
     arrivals: Annotated[
-        float, typer.Option(help="Latency: seconds over which they arrive; 0 to leave it out.", **_NUMBER)
-    ] = 2.0,
-    seed: Annotated[int, typer.Option(help="Same seed, same streams.", **_COUNT)] = 0,
-    executors: Annotated[
-        int | None,
-        typer.Option(help="Start a cluster of so many executors on this machine, and stop it.", **_COUNT),
-    ] = None,
+        float, _load("Latency: seconds during which messages arrive; 0 skips the measurement", **NUMBER)
+    ] = 2.0
+
+
+@dataclass(frozen=True)
+class BenchSpark:
+    """Where Spark runs."""
+
     master: Annotated[
         str | None,
-        typer.Option(help="Spark to run on: spark://host:7077, …", show_default="local[WORKERS]", metavar="ADDRESS"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, every run in it.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show all that Spark says.")] = False,
-) -> None:
-    """Throughput and latency of every scheme on Spark, as in the paper's figures 13 and 14.
+        spark("Spark to run on: spark://host:7077, yarn, …", default="local[WORKERS]", metavar="ADDRESS"),
+    ] = None
+    executors: Annotated[
+        int | None, spark("Start a cluster of this many executors on this machine, and stop it afterwards", **COUNT)
+    ] = None
+    verbose: Verbose = False
 
-    Every result is compared with the exact one, and all that was started is stopped.
+
+@bench.command(cls=Command)
+@option_groups
+def deployment(
+    stream: BenchInput, route: BenchRouting, load: BenchLoad, cluster: BenchSpark, as_json: Json = False
+) -> None:
+    """Measure throughput and latency of every scheme on Spark, as in the paper's figures 13 and 14.
+
+    Every result is checked against the exact counts. Everything that was started is stopped at the end.
 
     [b]keyspread bench deployment[/b]
     [b]keyspread bench deployment --executors 4 --skews 2.0[/b]
     [b]keyspread bench deployment --master spark://host:7077 --messages 2e6 --json > measured.json[/b]
     """
+    from keyspread import checks
     from keyspread.deployment.setup import Setup
 
     setup = Setup(
-        skews=_numbers("--skews", skews),
-        schemes=tuple(name.strip() for name in schemes.split(",") if name.strip()),
-        workers=workers,
-        sources=sources,
-        keys=keys,
-        milliseconds=milliseconds,
-        work=work,
-        messages=messages,
-        seconds=seconds,
-        repetitions=repetitions,
-        rate=rate,
-        arrivals=arrivals,
-        seed=seed,
+        skews=_numbers("--skews", stream.skews),
+        schemes=tuple(name.strip() for name in route.schemes.split(",") if name.strip()),
+        workers=route.workers,
+        sources=checks.whole_number("senders", route.senders),
+        keys=stream.keys,
+        milliseconds=load.milliseconds,
+        work=load.work,
+        messages=stream.messages,
+        seconds=load.seconds,
+        repetitions=load.repetitions,
+        rate=load.utilization,
+        arrivals=load.arrivals,
+        seed=stream.seed,
     )
-    check_place(master, executors)
-    measured = measure(setup, master, executors, verbose)
+    check_cluster(cluster.master, cluster.executors)
+    measured = measure(setup, cluster.master, cluster.executors, cluster.verbose)
     if as_json:
-        print(json.dumps(measured.to_dict()))
+        print(json.dumps(measured.to_dict()))  # a format of its own, which `keyspread reproduce` reads
     else:
         from keyspread.cli.screens.bench import show
 
         show(measured)
 
 
-def check_place(master: str | None, executors: int | None) -> None:
-    """Refuse a place that cannot be, before anything is started."""
+def check_cluster(master: str | None, executors: int | None) -> None:
+    """Raise an error for a cluster that cannot be used, before anything starts."""
     from keyspread import checks
     from keyspread.spark.launch.master import check_master
 
     if master is not None and executors is not None:
-        raise InputError(f"--executors starts a cluster of its own, got --master {master} too: leave one of them out")
+        raise InputError(f"--executors starts a new cluster, got --master {master} too: leave one of them out")
     if executors is not None:
         checks.whole_number("executors", executors)
     if master is not None:
@@ -119,34 +157,32 @@ def check_place(master: str | None, executors: int | None) -> None:
 
 
 def measure(setup: "Setup", master: str | None, executors: int | None, verbose: bool) -> "Deployment":
-    """Start what is needed, measure, and stop it, whatever happens."""
-    from keyspread.cli import engine, interruption
+    """Start what is needed, measure, and stop everything, whatever happens."""
     from keyspread.cli.screens import layout
+    from keyspread.cli.spark_session import failures_in_one_line, spark_session
+    from keyspread.cli.standard_error import hold_stderr
     from keyspread.deployment.deploy import deploy, steps
     from keyspread.deployment.slots import SETTINGS
 
-    with (
-        interruption.held(not verbose) as held,
-        layout.steps(held.console, steps(setup) + 1) as step,
-    ):
+    with hold_stderr(not verbose) as held, layout.steps(held.console, steps(setup) + 1) as step:
         step("starting Spark")
         with (
-            _place(setup, master, executors) as (address, settings),
-            engine.spark(address, held, verbose, settings=SETTINGS | settings) as spark,
-            engine.told(verbose),
+            _cluster(setup, master, executors) as (address, settings),
+            spark_session(address, held, verbose, settings=SETTINGS | settings) as session,
+            failures_in_one_line(verbose),
         ):
-            return deploy(spark, setup, step)
+            return deploy(session, setup, step)
 
 
 @contextmanager
-def _place(setup: "Setup", master: str | None, executors: int | None) -> Iterator[tuple[str, dict[str, str]]]:
-    """Give the address of a Spark with room for all workers, and the settings that it needs."""
+def _cluster(setup: "Setup", master: str | None, executors: int | None) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the address of a Spark with a slot for every worker, and the settings that it needs."""
     if executors is None:
         yield master or f"local[{setup.workers}]", {}
         return
     from keyspread.spark.launch.cluster import Cluster
 
-    # More cores than the machine has: they are slots for tasks that sleep.
+    # This may be more cores than the machine has: they are slots for tasks that sleep.
     with Cluster(executors, cores=math.ceil(setup.workers / executors)) as cluster:
         yield cluster.url, cluster.settings
 
@@ -155,4 +191,4 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise InputError(f"{option} must be numbers with commas, such as 1.4,2.0, got {text!r}") from None
+        raise InputError(f"{option} must be numbers separated by commas, such as 1.4,2.0, got {text!r}") from None

@@ -1,28 +1,32 @@
-"""`keyspread datasets`: which streams there are, what one is like, and a made one as a file.
+"""`keyspread datasets`: list the available streams, describe one, or write a generated one to a file."""
 
-Each command checks what it was given, calls `keyspread.streams` and prints; `dataset_screen.py` draws.
-"""
-
-import json
 import os
 from typing import Annotated, Any
 
 import typer
 
-from keyspread.cli.options import count, number
+from keyspread.cli.json_output import print_json
+from keyspread.cli.options.command import Command, CommandGroup
+from keyspread.cli.options.groups import option_groups
+from keyspread.cli.options.input import GeneratedInput, OldArgument, StreamInput
+from keyspread.cli.options.output import Json, Overwrite, Plot, Top, output
+from keyspread.cli.options.parsers import FILE
+from keyspread.cli.options.routing import Windows
+from keyspread.errors import InputError
 
 _FORMATS = {
-    "tsv": "time<TAB>key lines",
-    "wikibench": "traces of WikiBench, 'counter time url flag' lines; key = url",
-    "words": "tweets, one a line, text or JSON: a message for each word",
-    "cashtags": "tweets, one a line, text or JSON: a message for each cashtag",
-    "csv": "lines of values under a header; --key and --time name columns",
-    "json": "an object a line; --key and --time name fields",
+    "tsv": "lines of time<TAB>key",
+    "wikibench": "WikiBench traces: lines of 'counter time url flag'; key = url",
+    "words": "tweets, one per line, text or JSON; one message per word",
+    "cashtags": "tweets, one per line, text or JSON; one message per cashtag",
+    "csv": "values under a header; --key and --time name columns",
+    "json": "one object per line; --key and --time name fields",
     "parquet": "--key and --time name columns",
 }
 
 datasets = typer.Typer(
-    help="Streams to try schemes on: which there are, what one is like, a made one as a file.",
+    cls=CommandGroup,
+    help="List streams to try schemes on, describe one, or write a generated one to a file.",
     rich_markup_mode="rich",
 )
 
@@ -33,167 +37,105 @@ def _no_command(context: typer.Context) -> None:
         print(context.get_help())
 
 
-def _made(help: str, **more: Any) -> Any:
-    return typer.Option(help=help, rich_help_panel="Made streams", **more)
-
-
-def _file(help: str, **more: Any) -> Any:
-    return typer.Option(help=help, rich_help_panel="Files", **more)
-
-
-_COUNT: dict[str, Any] = {"parser": count, "metavar": "COUNT"}
-_NUMBER: dict[str, Any] = {"parser": number, "metavar": "NUMBER"}
-
-_Skew = Annotated[float | None, _made("Zipf exponent, 0 is uniform.", show_default="zipf 1.4, drift 1.2", **_NUMBER)]
-_Keys = Annotated[int | None, _made("Keys of the Zipf law.", show_default="zipf 1e4, drift 1e5", **_COUNT)]
-_Messages = Annotated[int | None, _made("Messages of zipf and drift.", show_default="1e6", **_COUNT)]
-_Every = Annotated[int | None, _made("drift: messages between changes.", show_default="50000", **_COUNT)]
-_Hottest = Annotated[int | None, _made("drift: ranks that get other keys.", show_default="100", **_COUNT)]
-_Redrawn = Annotated[float | None, _made("drift: share of them that does, each time.", show_default="1", **_NUMBER)]
-_Scale = Annotated[float | None, _made("wp, tw, ct: share of the original's size.", show_default="1", **_NUMBER)]
-_Seed = Annotated[int | None, _made("Same seed, same stream.", show_default="0", **_COUNT)]
-
-
-@datasets.command("list")
-def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """List the streams that keyspread makes, and the formats of files that it reads."""
-    from keyspread.cli.screens import layout
-    from keyspread.cli.screens.dataset import percent, plain_table
-
-    known = _known()
-    if as_json:
-        formats = [{"name": name, "what": what} for name, what in _FORMATS.items()]
-        print(json.dumps({"made": known, "formats": formats}, ensure_ascii=False))
-        return
-    out = layout.console()
-    out.print()
-    table = plain_table("made", ("messages", "keys", "p_1"), first=5)
-    table.add_column("what it is")
-    for one in known:
-        what = ("like " if one["look_alike"] else "") + one["what"]
-        table.add_row(one["name"], f"{one['messages']:,}", f"{one['keys']:,}", percent(one["p1"]), what)
-    out.print(table)
-    out.print()
-    table = plain_table("files", (), first=9)
-    table.add_column("plain or gzip; one, a folder or a pattern")
-    for name, what in _FORMATS.items():
-        table.add_row(name, what)
-    out.print(table)
-    out.print()
-    out.print("See what one is like: keyspread datasets describe ct")
-    out.print()
-
-
-@datasets.command()
-def describe(
-    what: Annotated[
-        str, typer.Argument(help="zipf, drift, wp, tw, ct; or a file, folder or pattern.", metavar="STREAM|PATH")
-    ],
-    skew: _Skew = None,
-    keys: _Keys = None,
-    messages: _Messages = None,
-    every: _Every = None,
-    hottest: _Hottest = None,
-    redrawn: _Redrawn = None,
-    scale: _Scale = None,
-    seed: _Seed = None,
-    format: Annotated[
-        str | None,
-        _file(f"{', '.join(_FORMATS)}.", show_default="by the ending or the first lines", metavar="NAME"),
-    ] = None,
-    key: Annotated[str | None, _file("Column of the key.", metavar="COLUMN")] = None,
-    time: Annotated[str | None, _file("Column of the time, to sort by.", metavar="COLUMN")] = None,
-    limit: Annotated[int | None, _file("Read so many messages at most.", **_COUNT)] = None,
-    top: Annotated[int, typer.Option(help="Hottest keys to show.", **_COUNT)] = 10,
-    windows: Annotated[int, typer.Option(help="Windows of equal message count.", **_COUNT)] = 10,
-    plot: Annotated[str | None, typer.Option(help="Draw it into a .svg, .png or .pdf.", metavar="FILE")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+@datasets.command("list", cls=Command)
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a screen")] = False,
 ) -> None:
-    """Show what a stream is like: how hot its keys are, by which law, and whether they change.
+    """List the streams that keyspread generates and the file formats that it reads."""
+    from keyspread.cli.screens.dataset import show_list
 
-    [b]keyspread datasets describe ct[/b]
-    [b]keyspread datasets describe clicks.csv --key user --time at --plot clicks.svg[/b]
+    streams = _generated_streams()
+    if as_json:
+        print_json({"made": streams, "formats": [{"name": name, "what": what} for name, what in _FORMATS.items()]})
+    else:
+        show_list(streams, _FORMATS)
+
+
+@datasets.command(cls=Command)
+@option_groups
+def describe(
+    stream: StreamInput,
+    argument: OldArgument = None,
+    top: Top = 10,
+    windows: Windows = 10,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """Show how skewed a stream is: its hottest keys, the distribution of all keys, and how they change over time.
+
+    [b]keyspread datasets describe --input ct[/b]
+    [b]keyspread datasets describe --input clicks.csv --key user --time at --plot clicks.svg[/b]
     """
     from keyspread import checks
-    from keyspread.cli.plot_file import check_plot
-    from keyspread.cli.screens.dataset import as_json as described
-    from keyspread.cli.screens.dataset import show
-    from keyspread.cli.stream_argument import clean, find_stream, refuse_foreign
+    from keyspread.cli.input_stream import DESCRIBED_MESSAGES, clean, read_input
+    from keyspread.cli.options.plot_file import check_plot
+    from keyspread.cli.screens.dataset import as_dict, show
     from keyspread.streams.profile import profile
 
-    made = _given(skew=skew, keys=keys, messages=messages, every=every, hottest=hottest, redrawn=redrawn)
-    made |= _given(scale=scale, seed=seed)
-    read = _given(format=format, key=key, time=time, limit=limit)
-    refuse_foreign(what, {**made, **read})
+    stream = stream.with_argument(argument)
     checks.whole_number("top", top, minimum=0)
     checks.whole_number("windows", windows)
     if plot is not None:
         check_plot(plot)
-    found = find_stream(what, {**made, **read})
-    result = profile(found.encoded, windows, top)
-    names = found.names([hash_ for hash_, _ in (*result.top, *result.leaders)])
+    messages = read_input(stream, routed=False, maximum=DESCRIBED_MESSAGES)
+    result = profile(messages.encoded, windows, top)
+    names = messages.names([hash_ for hash_, _ in (*result.top, *result.leaders)])
     if plot is not None:
         from keyspread.report.stream_plot import plot_stream
 
-        plot_stream(clean(found.title), result, {key: found.label(name) for key, name in names.items()}, plot)
+        plot_stream(clean(messages.title), result, {key: messages.label(name) for key, name in names.items()}, plot)
     if as_json:
-        print(json.dumps(described(found, result, names, plot), ensure_ascii=False))
+        print_json({"input": stream.input, **as_dict(messages, result, names, plot)})
     else:
-        show(found, result, names, plot)
+        show(messages, result, names, plot)
 
 
-@datasets.command()
+@datasets.command(cls=Command)
+@option_groups
 def make(
-    what: Annotated[str, typer.Argument(help="zipf, drift, wp, tw or ct.", metavar="STREAM")],
-    out: Annotated[str, typer.Argument(help="File to write: .tsv, .tsv.gz or .parquet.", metavar="FILE")],
-    skew: _Skew = None,
-    keys: _Keys = None,
-    messages: _Messages = None,
-    every: _Every = None,
-    hottest: _Hottest = None,
-    redrawn: _Redrawn = None,
-    scale: _Scale = None,
-    seed: _Seed = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")] = False,
+    stream: GeneratedInput,
+    argument: OldArgument = None,
+    file: OldArgument = None,
+    out: Annotated[str | None, output("File to write: .tsv, .tsv.gz or .parquet", **FILE)] = None,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Write a made stream to a file, message i at time i: time<TAB>key lines, or the columns time and key.
+    """Write a generated stream to a file: lines of time<TAB>key, or columns time and key. Message i has time i.
 
-    [b]keyspread datasets make wp wp.tsv.gz --scale 0.05[/b]
+    [b]keyspread datasets make --input wp --scale 0.05 --out wp.tsv.gz[/b]
     """
+    from keyspread.cli.input_stream import refuse_unused
     from keyspread.cli.screens import layout
-    from keyspread.cli.stream_argument import refuse_foreign
     from keyspread.streams.generated.catalog import DEFAULTS, named_stream
     from keyspread.streams.generated.writer import write_stream
 
-    given = _given(skew=skew, keys=keys, messages=messages, every=every, hottest=hottest, redrawn=redrawn)
-    given |= _given(scale=scale, seed=seed)
-    if what.lower() in DEFAULTS:
-        refuse_foreign(what, given)
-    stream = named_stream(what, **given)
-    with layout.late_progress(f"writing {os.path.basename(out)}", stream.messages) as progress:
-        write_stream(stream, out, overwrite=overwrite, progress=progress)
-    size = os.path.getsize(out) / 1e6
-    print(f"{stream.messages:,} messages of {stream.title} in {out}, {size:,.1f} MB")
+    stream = stream.with_argument(argument)
+    if out is None and file is None:
+        raise InputError("--out is missing: name the file to write, such as --out stream.tsv.gz")
+    path = str(file if out is None else out)
+    if stream.input.lower() in DEFAULTS:
+        refuse_unused(stream.input, stream.parameters())
+    generated = named_stream(stream.input, **stream.parameters())
+    with layout.late_progress(f"writing {os.path.basename(path)}", generated.messages) as progress:
+        write_stream(generated, path, overwrite=overwrite, progress=progress)
+    size = os.path.getsize(path) / 1e6
+    print(f"{generated.messages:,} messages of {generated.title} written to {path}, {size:,.1f} MB")
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _known() -> list[dict[str, Any]]:
+def _generated_streams() -> list[dict[str, Any]]:
+    """Return name, description, parameters and sizes of every generated stream."""
     from keyspread.streams import ORIGINALS, zipf_probabilities
     from keyspread.streams.generated.catalog import DEFAULTS
 
-    whats = {
-        "zipf": "a Zipf law with exponent {skew:g}",
-        "drift": "Zipf {skew:g}, other hot keys every {every:,} messages",
+    descriptions = {
+        "zipf": "Zipf distribution with exponent {skew:g}",
+        "drift": "Zipf {skew:g}; the hot keys change every {every:,} messages",
     }
-    known = []
-    for name, what in whats.items():
+    streams = []
+    for name, description in descriptions.items():
         law = DEFAULTS[name]
         p1 = float(zipf_probabilities(law["skew"], law["keys"])[0])
-        known.append({"name": name, "what": what.format(**law), "look_alike": False, **law, "p1": p1})
-    for name, one in ORIGINALS.items():
-        sizes = {"messages": one.messages, "keys": one.keys, "p1": one.p1}
-        known.append({"name": name, "what": one.what, "look_alike": True, **DEFAULTS[name], **sizes})
-    return known
+        streams.append({"name": name, "what": description.format(**law), "look_alike": False, **law, "p1": p1})
+    for name, original in ORIGINALS.items():
+        sizes = {"messages": original.messages, "keys": original.keys, "p1": original.p1}
+        streams.append({"name": name, "what": original.what, "look_alike": True, **DEFAULTS[name], **sizes})
+    return streams

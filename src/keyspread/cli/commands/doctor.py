@@ -1,34 +1,36 @@
-"""`keyspread doctor`: is everything here that keyspread needs, and if not, what to do."""
+"""`keyspread doctor`: checks the installation and says how to fix what is missing."""
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from keyspread.cli.json_output import print_json
+
 
 def doctor(
-    quick: Annotated[bool, typer.Option("--quick", help="Look only, do not start Spark.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Do not start Spark")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a screen")] = False,
 ) -> None:
-    """Check this machine: packages, Java, Spark; say how to mend what is missing.
+    """Check this machine (packages, Java, Spark) and say how to fix what is missing.
 
-    Exit code 0 if all that is needed is here, else 1.
+    The exit code is 0 if everything needed is there, else 1.
     """
     from keyspread.cli.installation import checks
     from keyspread.cli.screens import layout
 
-    found = checks(start_spark=not quick)
-    well = all(check.ok for check in found if check.needed)
+    results = checks(start_spark=not quick)
+    problems = sum(check.needed and not check.ok for check in results)
     if as_json:
-        print(json.dumps({"ok": well, "checks": [asdict(check) for check in found]}))
+        print_json({"ok": not problems, "checks": [asdict(check) for check in results]})
     else:
         out = layout.console()
-        rows = [(check.ok, check.needed, check.name, check.detail, check.remedy) for check in found]
+        rows = [(check.ok, check.needed, check.name, check.detail, check.remedy) for check in results]
         out.print(layout.verdicts(rows, out))
         out.print()
-        missing = sum(check.needed and not check.ok for check in found)
-        good = "All that is needed is here. See it work: keyspread run"
-        out.print(f"{missing} to mend: see above" if missing else good)
-    if not well:
+        if problems:
+            out.print(f"{layout.many(problems, 'problem')} found: follow the arrows above")
+        else:
+            out.print("Everything needed is installed. See it work: keyspread run")
+    if problems:
         raise typer.Exit(1)

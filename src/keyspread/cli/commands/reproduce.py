@@ -1,152 +1,160 @@
-"""`keyspread reproduce`: the paper's figures made anew on Spark, each claim with a verdict, as one page."""
+"""`keyspread reproduce`: the paper's figures and claims, recomputed on Spark, each with a verdict, as one page."""
 
-import json
 import os
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keyspread.cli.options import count
+from keyspread.cli.json_output import print_json
+from keyspread.cli.options.groups import option_groups
+from keyspread.cli.options.input import FileInputs, given
+from keyspread.cli.options.output import Json, Master, Verbose, output
+from keyspread.cli.options.parsers import COUNT, FILE, NAME, PATH
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from keyspread.experiments.figure_result import FigureResult
+    from keyspread.experiments.scale import Scale
     from keyspread.streams import FileStream
 
-_MARKS = {"holds": ("✓", "ok", "green"), "holds in part": ("◐", "~~", "yellow"), "does not hold": ("✗", "NO", "red")}
+
+def _sizes() -> list[str]:
+    from keyspread.experiments.scale import SCALES
+
+    return list(SCALES)
 
 
-def _data(help: str, **more: Any) -> Any:
-    return typer.Option(help=help, rich_help_panel="Your own streams, for figures 11 and 12", **more)
+def _experiment(help: str, default: str | bool = True, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel="Experiments", show_default=default, **more)
 
 
-def reproduce(
+@dataclass(frozen=True)
+class Experiments:
+    """What to reproduce, and how large."""
+
     figures: Annotated[
         list[str] | None,
         typer.Argument(
-            help="1, 3 … 14, table-1 … table-3, constraints, estimate, memory; for none, all but 13 and 14."
+            help="1, 3 … 14, table-1 … table-3, constraints, estimate, memory (default: all except 13 and 14)",
+            show_default=False,
+            metavar="FIGURES",
         ),
-    ] = None,
-    scale: Annotated[
-        str, typer.Option(help="[b]quick[/b], or [b]paper[/b] for the paper's sizes.", metavar="NAME")
-    ] = "quick",
-    seeds: Annotated[
-        int | None,
-        typer.Option(parser=count, help="Streams and hash functions to try.", show_default="3", metavar="COUNT"),
-    ] = None,
-    out: Annotated[
-        str, typer.Option(help="Folder of the report, and of the results, which are never computed twice.")
-    ] = "reproduced",
-    data: Annotated[
-        list[str] | None, _data("A file, or a folder of which every entry is a stream; repeatable.", metavar="PATH")
-    ] = None,
-    format: Annotated[
-        str | None,
-        _data("tsv, wikibench, words, cashtags, csv, json, parquet.", show_default="by the file", metavar="NAME"),
-    ] = None,
-    key: Annotated[str | None, _data("Column of the key (csv, json, parquet).", metavar="COLUMN")] = None,
-    time: Annotated[str | None, _data("Column to sort by (csv, json, parquet).", metavar="COLUMN")] = None,
-    limit: Annotated[int | None, _data("Messages of each to read at most.", parser=count, metavar="COUNT")] = None,
+    ] = None
+    size: Annotated[
+        str, _experiment("[b]quick[/b], or [b]paper[/b] for the paper's sizes", autocompletion=_sizes, **NAME)
+    ] = "quick"
+    seeds: Annotated[int | None, _experiment("Number of streams and hash functions to try", "3", **COUNT)] = None
     deployment: Annotated[
         str | None,
-        typer.Option(
-            help="What [b]keyspread bench deployment --json[/b] printed, for figures 13 and 14.",
-            show_default="measured here, if they are named",
-            metavar="FILE",
+        _experiment(
+            "Output of [b]keyspread bench deployment --json[/b], for figures 13 and 14",
+            "measured if these figures are named",
+            **FILE,
         ),
-    ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            help="Spark to run on: local[4], spark://host:7077, …", show_default="local[*]", metavar="ADDRESS"
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as one JSON object.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show all that Spark says.")] = False,
-) -> None:
-    """Make the paper's figures 1 and 3 to 14 anew, with its tables and claims, and judge each claim.
+    ] = None
 
-    Started again, it goes on where it was stopped.
+
+@option_groups
+def reproduce(
+    experiments: Experiments,
+    streams: FileInputs,
+    out: Annotated[
+        str, output("Folder for the report and for the results, which are reused by later runs", **PATH)
+    ] = "reproduced",
+    as_json: Json = False,
+    master: Master = None,
+    verbose: Verbose = False,
+) -> None:
+    """Reproduce the paper's figures 1 and 3 to 14, its tables and its claims, with a verdict on each claim.
+
+    An interrupted run resumes where it stopped. Your own files replace the streams of figures 11 and 12.
 
     [b]keyspread reproduce[/b]
-    [b]keyspread reproduce 10 --scale paper --out grid[/b]
-    [b]keyspread reproduce 11 12 --data clicks.tsv.gz[/b]
+    [b]keyspread reproduce 10 --size paper --out grid[/b]
+    [b]keyspread reproduce 11 12 --input clicks.tsv.gz[/b]
     [b]keyspread reproduce 13 14[/b]
     """
-    from keyspread.cli import engine, interruption, measurement
+    from keyspread.cli.deployment_measurement import find_measurement, measure_deployment
     from keyspread.cli.screens import layout
+    from keyspread.cli.screens.reproduction import show
+    from keyspread.cli.spark_session import failures_in_one_line, spark_session
+    from keyspread.cli.standard_error import hold_stderr
     from keyspread.evaluation.result_store import Results
     from keyspread.experiments.reproduce import find_figures, runs_of
-    from keyspread.experiments.reproduce import reproduce as make
+    from keyspread.experiments.reproduce import reproduce as run_experiments
     from keyspread.experiments.scale import find_scale
     from keyspread.report.page import to_json, write_report
     from keyspread.spark.launch.master import check_master
 
-    # Whatever can be refused without Spark is refused before it starts.
-    found = measurement.known(out, deployment)
-    chosen = find_figures(figures or (), deployed=found is not None)
-    size = find_scale(scale, seeds)
+    # Check everything that can be checked without Spark before it starts.
+    measured = find_measurement(out, experiments.deployment)
+    figures = find_figures(experiments.figures or (), deployed=measured is not None)
+    _check_size(experiments.size)
+    find_scale(experiments.size, experiments.seeds)
     results = Results(os.path.join(out, "results"))
     if master is not None:
         check_master(master)
-    size = find_scale(scale, seeds, _streams(data or (), format, key, time, limit))
-    if any(figure.deployed for figure in chosen):
-        size = replace(size, deployment=found or measurement.measure_for(size, master, out, verbose))
-    missing = results.missing(runs_of(chosen, size))
+    scale = find_scale(experiments.size, experiments.seeds, _read_streams(streams))
+    if any(figure.deployed for figure in figures):
+        scale = replace(scale, deployment=measured or measure_deployment(scale, master, out, verbose))
+    missing = results.missing(runs_of(figures, scale))
     if missing:
         with (
-            interruption.held(not verbose) as held,
-            engine.spark(master, held, verbose, short=True) as spark,  # the JVM has little to do
-            engine.told(verbose),
+            hold_stderr(not verbose) as held,
+            spark_session(master, held, verbose, short=True) as session,  # the JVM has little to do
+            failures_in_one_line(verbose),
             layout.time_left(held.console, f"{len(missing):,} simulations") as progress,
         ):
-            made = make(chosen, size, results, spark, progress)
+            reproduced = run_experiments(figures, scale, results, session, progress)
     else:
-        made = make(chosen, size, results, None)
-    page = write_report(out, made, _about(size, out))
+        reproduced = run_experiments(figures, scale, results, None)
+    page = write_report(out, reproduced, _about(scale, out))
     if as_json:
-        print(json.dumps({**to_json(made), "report": str(page)}, ensure_ascii=False))
+        print_json({**to_json(reproduced), "report": str(page)})
     else:
-        _show(made, str(page), len(missing))
+        show(reproduced, str(page), len(missing))
 
 
-def _streams(
-    paths: "Sequence[str]", format: str | None, key: str | None, time: str | None, limit: int | None
-) -> "list[FileStream]":
-    """Find the streams, each read once here: what is wrong with one shall be said before an hour of work."""
+def _check_size(name: str) -> None:
+    if name.lower() not in _sizes():
+        raise InputError(f"--size must be one of {', '.join(_sizes())}, got {name!r}")
+
+
+def _read_streams(streams: FileInputs) -> "list[FileStream]":
+    """Find the user's streams. Each is read once here, so that an error shows up before an hour of work."""
+    from keyspread.cli.input_stream import as_options
     from keyspread.cli.screens import layout
-    from keyspread.cli.stream_argument import as_options
     from keyspread.streams import FileStream, find_streams, read_stream, total_bytes
 
-    options: dict[str, Any] = {"format": format, "key": key, "time": time, "limit": limit}
-    if not paths and (given := [name for name, value in options.items() if value is not None]):
-        raise InputError(f"--{given[0]} is for --data, got {options[given[0]]!r} without it: name the files")
+    paths = streams.input or []
+    options = given(format=streams.format, key=streams.key, time=streams.time, messages=streams.messages)
+    if not paths and options:
+        name, value = next(iter(options.items()))
+        raise InputError(f"--{name} is for --input, got {value!r} without it: name the files")
+    limit = options.pop("messages", None)
     found: list[FileStream] = []
     for path in paths:
         several = os.path.isdir(path)
         for entry in find_streams(path):
             try:
                 with layout.late_progress(f"reading {os.path.basename(entry)}", total_bytes(entry)) as progress:
-                    read = read_stream(entry, **options, progress=progress)
+                    read = read_stream(entry, **options, limit=limit, progress=progress)
             except InputError as problem:
                 if not several:
                     raise as_options(problem) from problem
-                layout.note(f"left out {as_options(problem)}")
+                layout.note(f"skipped {as_options(problem)}")
                 continue
             if read.malformed.count:
                 layout.note(f"{entry}: skipped {read.malformed}")
-            found.append(FileStream(entry, read.format, key, time, limit))
+            found.append(FileStream(entry, read.format, streams.key, streams.time, limit))
     if paths and not found:
-        raise InputError(f"{', '.join(paths)}: no stream in there: name a file, or say its --format and --key")
+        raise InputError(f"{', '.join(paths)}: no stream found: name a file, or pass its --format and --key")
     return found
 
 
-def _about(size: Any, out: str) -> dict[str, str]:
-    """What a reader needs to make it again."""
+def _about(scale: "Scale", out: str) -> dict[str, str]:
+    """Return what a reader of the report needs to reproduce it."""
     import platform
     from importlib.metadata import version
 
@@ -154,39 +162,12 @@ def _about(size: Any, out: str) -> dict[str, str]:
 
     return {
         "command": " ".join(["keyspread", *sys.argv[1:]]),
-        "scale": f"{size.name}: {size.messages:,} messages a Zipf stream, z = {', '.join(map(str, size.skews))}",
-        "seeds": ", ".join(map(str, size.seeds)),
-        "look-alikes": f"WP at {size.wikipedia:g}, TW at {size.twitter:g}, CT at {size.cashtags:g} of their size",
-        "data": ", ".join(stream.title for stream in size.data) or "none given: look-alikes",
+        "size": f"{scale.name}: {scale.messages:,} messages per Zipf stream, z = {', '.join(map(str, scale.skews))}",
+        "seeds": ", ".join(map(str, scale.seeds)),
+        "look-alikes": f"WP at {scale.wikipedia:g}, TW at {scale.twitter:g}, CT at {scale.cashtags:g} of their size",
+        "input": ", ".join(stream.title for stream in scale.data) or "look-alikes of the paper's streams",
         "defaults": "s = 5 sources, ε = 1e-4, θ = 1/(5n), unless a figure says otherwise",
-        "results": f"{os.path.join(out, 'results')}, one row a run and time slot",
+        "results": f"{os.path.join(out, 'results')}, one row per run and time slot",
         "versions": f"keyspread {keyspread.__version__}, PySpark {version('pyspark')}, NumPy {version('numpy')}, "
         f"Python {platform.python_version()}",
     }
-
-
-def _show(made: "list[FigureResult]", page: str, simulated: int) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from keyspread.cli.screens import layout
-
-    out = layout.console()
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style=layout.QUIET_STYLE, pad_edge=False)
-    for title in ("", "where", "claim", "found"):
-        table.add_column(title, no_wrap=title in ("", "where"))
-    verdicts = [verdict for one in made for verdict in one.verdicts]
-    plain = 0 if layout.can_print(out, "✓◐✗") else 1
-    for verdict in verdicts:
-        *signs, colour = _MARKS[verdict.outcome]
-        table.add_row(
-            Text(signs[plain], colour), verdict.where.split(",")[0], Text(verdict.claim), Text(verdict.measured)
-        )
-    out.print()
-    out.print(table)
-    out.print()
-    counts = {outcome: sum(verdict.outcome == outcome for verdict in verdicts) for outcome in _MARKS}
-    summary = ", ".join(f"{number} {outcome}" for outcome, number in counts.items() if number)
-    out.print(Text(f"{len(verdicts)} claims: {summary or 'none'}", "bold"))
-    out.print(f"{simulated:,} simulations; report and plots in {page}", soft_wrap=True)
-    out.print()

@@ -1,18 +1,18 @@
-"""`keyspread run --streaming`: the main job on a stream, seen while it runs, until it is told to stop."""
+"""`keyspread run --streaming`: the main job on a stream, shown batch by batch, until it is stopped."""
 
-import json
 import os
 import queue
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from keyspread import checks
-from keyspread.cli.kafka_options import check_kafka, is_kafka, spark_settings
+from keyspread.cli.json_output import print_json
+from keyspread.cli.options.kafka import is_kafka, spark_settings
+from keyspread.cli.options.run import RunOptions
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,255 +26,224 @@ if TYPE_CHECKING:
     from keyspread.spark.streaming.stream_watch import BatchSeen
 
 _ENDLESS = ("zipf", "drift")
-_RATE, _TRIGGER = 10_000.0, 1.0
-_KEPT = 100
-"""Batches kept in memory: each is shown when it comes."""
+_DEFAULT_RATE = 10_000.0
+_KEPT_BATCHES = 100
+"""Batches that stay in memory; each is shown as soon as it is done."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The options of a streaming run as they were given; None is not given."""
-
-    source: str
-    law: Mapping[str, Any]
-    format: str | None
-    key: tuple[str, ...]
-    brokers: str | None
-    topic: str | None
-    schema: str | None
-    partitions: int | None
-    workers: int
-    scheme: str | None
-    seed: int
-    options: Mapping[str, Any]
-    aggregates: Mapping[str, str]
-    out: str | None
-    out_format: str | None
-    top: int
-    rate: float | None
-    trigger: float | None
-    batches: int | None
-    seconds: float | None
-    checkpoint: str | None
-    live: bool
-    as_json: bool
-    master: str | None
-    jars: str | None
-    verbose: bool
-
-    @property
-    def interval(self) -> float:
-        """Seconds from the beginning of a batch to that of the next."""
-        return _TRIGGER if self.trigger is None else self.trigger
-
-    @property
-    def rows_a_batch(self) -> int | None:
-        """What --rate comes to."""
-        return None if self.rate is None else max(1, round(self.rate * self.interval))
-
-
-def run_streaming(asked: Asked) -> None:
-    """Check everything, start the query, show every batch, end it between two of them."""
-    from keyspread.cli import engine, interruption
+def run_streaming(options: RunOptions) -> None:
+    """Check everything, start the query, show every batch, and stop between two batches."""
+    from keyspread.cli.interruption import stop_request
     from keyspread.cli.screens import layout
+    from keyspread.cli.spark_session import failures_in_one_line, spark_session
+    from keyspread.cli.standard_error import hold_stderr
     from keyspread.job.run_record import RunRecord
     from keyspread.job.stream_job import check_stream_options, find_results, start_stream
     from keyspread.spark.launch.master import check_master
     from keyspread.spark.streaming.stream_watch import StreamWatch
 
-    # Whatever can be refused without Spark is refused before it starts.
-    _check(asked)
-    settings, read = _source(asked)
-    scheme = check_stream_options(asked.scheme, asked.workers, asked.options)
-    if asked.master is not None:
-        check_master(asked.master)
-    seen: queue.SimpleQueue[BatchSeen] = queue.SimpleQueue()
-    watch = StreamWatch(hottest=asked.top, keep=_KEPT, then=[seen.put])
+    # Check everything that can be checked without Spark before it starts.
+    routing, streaming, output, spark = options.routing, options.streaming, options.output, options.spark
+    aggregates = output.aggregates()
+    _check(options)
+    identity, read = _source(options)
+    scheme_options = routing.options()
+    scheme = check_stream_options(routing.scheme, routing.workers, scheme_options)
+    if spark.master is not None:
+        check_master(spark.master)
+    finished: queue.SimpleQueue[BatchSeen] = queue.SimpleQueue()
+    watch = StreamWatch(hottest=output.top, keep=_KEPT_BATCHES, then=[finished.put])
     out = layout.console()
-    with _checkpoint(asked.checkpoint) as checkpoint:
-        settings |= {"aggregate": dict(asked.aggregates) or None, "out": asked.out and _absolute(asked.out)}
+    with _checkpoint(streaming.checkpoint) as checkpoint:
+        identity |= {"aggregate": aggregates or None, "out": output.out and _absolute(output.out)}
         record = RunRecord(checkpoint)
-        resumes = record.resumes(settings)
-        results = None if asked.out is None else find_results(asked.out, asked.out_format, resumes)
-        record.begin(settings)
-        with interruption.held(not asked.verbose) as held, ExitStack() as running:
+        resumes = record.resumes(identity)
+        results = None if output.out is None else find_results(output.out, output.out_format, resumes)
+        record.begin(identity)
+        with hold_stderr(not spark.verbose) as held, ExitStack() as running:
             with layout.steps(held.console, 2) as step:
                 step("starting Spark")
-                started = engine.spark(
-                    asked.master, held, asked.verbose, settings=spark_settings(asked.source, asked.jars)
-                )
-                spark = running.enter_context(started)
-                running.enter_context(engine.told(asked.verbose))
-                source = read(spark)
-            stop = running.enter_context(interruption.asked_to_stop())
+                settings = spark_settings(options.input.input, spark.jars)
+                session = running.enter_context(spark_session(spark.master, held, spark.verbose, settings=settings))
+                running.enter_context(failures_in_one_line(spark.verbose))
+                source = read(session)
+            stop = running.enter_context(stop_request())
             stream = start_stream(
                 source,
-                asked.workers,
+                routing.workers,
                 scheme,
                 checkpoint=checkpoint,
                 watch=watch,
-                trigger=asked.interval,
-                batches=asked.batches,
-                aggregates=asked.aggregates,
+                trigger=streaming.interval,
+                batches=streaming.batches,
+                aggregates=aggregates,
                 results=results,
-                seed=asked.seed,
-                **asked.options,
+                seed=options.input.seed or 0,
+                **scheme_options,
             )
             running.callback(watch.close)
             running.callback(stream.query.stop)
-            total = _Total(source, scheme, asked)
-            title = f"{scheme}, {layout.many(asked.workers, 'worker')}: {source.title}"
-            show = running.enter_context(_shown(asked, title, out))
-            for batch in _until_stopped(stream, seen, stop, asked.seconds):
+            total = _Total(source, scheme, options)
+            title = f"{scheme}, {layout.many(routing.workers, 'worker')}: {source.title}"
+            show = running.enter_context(_batch_printer(options, title, out))
+            for batch in _until_stopped(stream, finished, stop, streaming.seconds):
                 total.add(batch)
                 show(batch)
-            watch.wait(stream.query)  # the last batches are told a moment after they are done
-            while not seen.empty():
-                total.add(batch := seen.get())
+            watch.wait(stream.query)  # the last batches are reported a moment after they are done
+            while not finished.empty():
+                total.add(batch := finished.get())
                 show(batch)
-    total.tell(stream, out)
+    total.print(stream, out)
 
 
 def _until_stopped(
-    stream: "RunningStream", seen: "queue.SimpleQueue[BatchSeen]", stop: "threading.Event", seconds: float | None
+    stream: "RunningStream", finished: "queue.SimpleQueue[BatchSeen]", stop: "threading.Event", seconds: float | None
 ) -> Iterator["BatchSeen"]:
-    """Give batches as they are done, until enough of them are, or time is up, or somebody asked to stop."""
+    """Yield batches as they finish, until there are enough of them, time is up, or a stop was requested."""
     end = float("inf") if seconds is None else time.monotonic() + seconds
     while stream.continues() and not stop.is_set() and time.monotonic() < end:
         try:
-            yield seen.get(timeout=0.1)
+            yield finished.get(timeout=0.1)
         except queue.Empty:
             continue
     stream.stop()
 
 
 @contextmanager
-def _shown(asked: Asked, title: str, out: "Console") -> Iterator[Callable[["BatchSeen"], None]]:
-    """Give what shows a batch: as JSON, in a picture on a terminal, or in a line."""
-    from keyspread.cli.screens.live_view import Picture, Plain, drawn
+def _batch_printer(options: RunOptions, title: str, out: "Console") -> Iterator[Callable[["BatchSeen"], None]]:
+    """Yield a function that shows a batch: as JSON, in a live picture on a terminal, or as a line of text."""
+    from keyspread.cli.screens.live_view import BatchLines, LivePicture, draw_live
 
-    if asked.as_json:
-        yield lambda batch: print(json.dumps(batch.to_dict(), ensure_ascii=False), flush=True)
-    elif asked.live and out.is_terminal:
-        picture = Picture(title, out)
-        with drawn(picture, out):
+    if options.output.as_json:
+        yield lambda batch: print_json(batch.to_dict(), type="batch")
+    elif options.streaming.live and out.is_terminal:
+        picture = LivePicture(title, out)
+        with draw_live(picture, out):
             yield picture.add
     else:
         out.print(title, style="bold", markup=False)
-        yield Plain(out).add
+        yield BatchLines(out).add
 
 
 class _Total:
-    """What a run comes to."""
+    """The sums over all batches of a run."""
 
-    def __init__(self, source: "Source", scheme: str, asked: Asked) -> None:
-        self._source, self._scheme, self._asked = source, scheme, asked
-        self._begun = time.monotonic()
-        self._imbalance, self._worst, self._malformed, self._counted = 0.0, 0.0, 0, 0
+    def __init__(self, source: "Source", scheme: str, options: RunOptions) -> None:
+        self._source, self._scheme, self._options = source, scheme, options
+        self._started = time.monotonic()
+        self._imbalance, self._worst, self._malformed, self._batches = 0.0, 0.0, 0, 0
 
     def add(self, batch: "BatchSeen") -> None:
-        """Take a batch into account; one without rows is neither even nor uneven."""
+        """Add a batch; an empty batch has no imbalance and does not count."""
         self._malformed += batch.malformed
         if batch.rows:
             self._imbalance += batch.imbalance
             self._worst = max(self._worst, batch.imbalance)
-            self._counted += 1
+            self._batches += 1
 
-    def tell(self, stream: "RunningStream", out: "Console") -> None:
-        """Print it, and how to go on."""
+    def print(self, stream: "RunningStream", out: "Console") -> None:
+        """Print the total, and how to resume."""
         from keyspread.cli.screens import layout
 
-        asked, seconds = self._asked, time.monotonic() - self._begun
+        options, seconds = self._options, time.monotonic() - self._started
+        checkpoint = options.streaming.checkpoint
         total = {
             **self._source.facts,
             "key": list(self._source.key),
             "scheme": self._scheme,
-            "workers": asked.workers,
+            "workers": options.routing.workers,
             "batches": stream.batches,
             "rows": stream.rows,
             "rows_so_far": stream.rows_so_far,
             "malformed": self._malformed,
             "seconds": round(seconds, 2),
-            "mean_imbalance": self._imbalance / max(1, self._counted),
+            "mean_imbalance": self._imbalance / max(1, self._batches),
             "worst_imbalance": self._worst,
-            "checkpoint": asked.checkpoint,
-            "out": asked.out,
+            "checkpoint": checkpoint,
+            "out": options.output.out,
         }
-        if asked.as_json:
-            print(json.dumps({"total": total}, default=str, ensure_ascii=False), flush=True)
+        if options.output.as_json:
+            print_json({"input": options.input.input, "total": total}, type="total")
         else:
             before = stream.rows_so_far - stream.rows
-            more = f", {stream.rows_so_far:,} with those of earlier runs" if before else ""
-            counted = f"{layout.many(stream.batches, 'batch')}, {layout.many(stream.rows, 'row')}"
-            out.print(f"{counted} in {seconds:.0f} s{more}")
-            out.print(f"imbalance {total['mean_imbalance']:.1e} in the mean, {self._worst:.1e} at worst")
+            earlier = f"; {stream.rows_so_far:,} rows including earlier runs" if before else ""
+            processed = f"{layout.many(stream.batches, 'batch')}, {layout.many(stream.rows, 'row')}"
+            out.print(f"{processed} in {seconds:.0f} s{earlier}")
+            out.print(f"imbalance: mean {total['mean_imbalance']:.1e}, worst {self._worst:.1e}")
         if self._malformed:
-            layout.note(f"{self._source.title}: left out {self._malformed:,} malformed")
-        if asked.checkpoint is None:
-            layout.note("nothing was kept to go on from: name a --checkpoint folder for that")
+            layout.note(f"{self._source.title}: skipped {self._malformed:,} malformed")
+        if checkpoint is None:
+            layout.note("this run cannot be resumed: it has no --checkpoint folder")
         else:
-            layout.note(f"to go on, give the same command again, with --checkpoint {asked.checkpoint}")
+            layout.note(f"run the same command again to resume from --checkpoint {checkpoint}")
 
 
-def _check(asked: Asked) -> None:
-    from keyspread.job.sources import check_partitions
-
-    for name, value in (("rate", asked.rate), ("trigger", asked.trigger), ("seconds", asked.seconds)):
+def _check(options: RunOptions) -> None:
+    input, streaming, output = options.input, options.streaming, options.output
+    for name in ("rate", "trigger", "seconds"):
+        value = getattr(streaming, name)
         if value is not None and not 0 < checks.number(name, value) < 2**31:
             raise InputError(f"--{name} must be above 0, got {value:g}")
-    if asked.batches is not None:
-        checks.whole_number("batches", asked.batches)
-    if asked.live and asked.as_json:
-        raise InputError("--live and --json are two ways to see the same: leave one of them out")
-    if asked.master is not None and asked.master.startswith("sc://"):
-        raise InputError(f"--streaming needs Spark in this process, got --master {asked.master}: use spark://, yarn, …")
-    if asked.out_format is not None and asked.out is None:
-        raise InputError(f"--out-format {asked.out_format} has nothing to do without --out")
-    check_kafka(asked.source, brokers=asked.brokers, topic=asked.topic, schema=asked.schema, format=asked.format)
-    check_partitions(asked.partitions)
-    if asked.partitions is not None and asked.source.lower() not in _ENDLESS:
-        raise InputError(
-            f"--partitions is for zipf and drift only with --streaming, got {asked.partitions}: leave it out"
-        )
+    if streaming.batches is not None:
+        checks.whole_number("batches", streaming.batches)
+    if streaming.live and output.as_json:
+        raise InputError("--live and --json show the same in two ways: leave one of them out")
+    master = options.spark.master
+    if master is not None and master.startswith("sc://"):
+        raise InputError(f"--streaming does not work with Spark Connect, got --master {master}: use spark://, yarn, …")
+    if output.out_format is not None and output.out is None:
+        raise InputError(f"--out-format {output.out_format} has no effect without --out")
+    options.kafka.check(input.input, input.format)
+    senders = options.routing.senders
+    if senders is not None:
+        checks.whole_number("senders", senders)
+        if input.input.lower() not in _ENDLESS:
+            raise InputError(f"--senders is for zipf and drift only with --streaming, got {senders}: leave it out")
 
 
-def _source(asked: Asked) -> tuple[dict[str, Any], Callable[["SparkSession"], "Source"]]:
-    """Give what decides the stream, as plain values, and what reads it once Spark is there."""
+def _source(options: RunOptions) -> tuple[dict[str, Any], Callable[["SparkSession"], "Source"]]:
+    """Return the settings that identify the stream, as plain values, and a function that reads it with Spark."""
     from keyspread.job.sources import file_source, find_files
     from keyspread.job.stream_sources import endless_source, topic_source
     from keyspread.streams import named_stream
     from keyspread.streams.generated.catalog import NAMES
 
-    name, key = asked.source.lower(), asked.key
+    input, kafka, streaming = options.input, options.kafka, options.streaming
+    name, key = input.input.lower(), input.key_columns
     if name in _ENDLESS:
-        made = named_stream(name, **asked.law, seed=asked.seed)
-        rate = _RATE if asked.rate is None else asked.rate
-        rows = max(1, round(rate * asked.interval))
-        facts = {part: value for part, value in made.parameters().items() if part != "messages"}
-        return facts, lambda spark: endless_source(spark, made, rows, asked.partitions)
+        generated = named_stream(name, **input.parameters())
+        rate = _DEFAULT_RATE if streaming.rate is None else streaming.rate
+        rows = max(1, round(rate * streaming.interval))
+        identity = {part: value for part, value in generated.parameters().items() if part != "messages"}
+        return identity, lambda session: endless_source(session, generated, rows, options.routing.senders)
     if name in NAMES:
-        raise InputError(f"--source {name} has an end: with --streaming it is zipf or drift, files or kafka")
+        raise InputError(f"--input {name} has an end: with --streaming, use zipf, drift, files or kafka")
     if is_kafka(name):
-        brokers, topic, schema = asked.brokers or "", asked.topic or "", asked.schema
-        return {"topic": topic, "schema": schema, "key": list(key) or None}, lambda spark: topic_source(
-            spark, brokers, topic, key, schema=schema, max_rows=asked.rows_a_batch
+        identity = {"topic": kafka.topic, "schema": kafka.schema, "key": list(key) or None}
+        return identity, lambda session: topic_source(
+            session,
+            str(kafka.brokers),
+            str(kafka.topic),
+            key,
+            schema=kafka.schema,
+            max_rows=streaming.rows_per_batch,
         )
-    if asked.rate is not None:
+    if streaming.rate is not None:
         raise InputError(
-            f"--rate is for zipf, drift and kafka only, got {asked.rate:g} with {asked.source}: leave it out"
+            f"--rate is for zipf, drift and kafka only, got {streaming.rate:g} with {input.input}: leave it out"
         )
-    if os.path.isfile(asked.source):
+    if os.path.isfile(input.input):
         raise InputError(
-            f"{asked.source} is one file: with --streaming name a folder, or a pattern, that more may come to"
+            f"{input.input} is a single file: with --streaming, name a folder or a pattern, where new files may appear"
         )
-    files = find_files(asked.source, asked.format)
-    facts = {"source": files.address, "format": files.format, "key": list(key) or None}
-    return facts, lambda spark: file_source(spark, files, key, streaming=True)
+    files = find_files(input.input, input.format)
+    identity = {"source": files.address, "format": files.format, "key": list(key) or None}
+    return identity, lambda session: file_source(session, files, key, streaming=True)
 
 
 @contextmanager
 def _checkpoint(given: str | None) -> Iterator[str]:
-    """Give the folder to go on from; without one, a folder that is gone afterwards."""
+    """Yield the checkpoint folder; without one, a temporary folder that is removed afterwards."""
     if given is not None:
         if os.path.isfile(given):
             raise InputError(f"--checkpoint must be a folder, {given} is a file")

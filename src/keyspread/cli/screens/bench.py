@@ -1,4 +1,4 @@
-"""What `keyspread bench deployment` shows: throughput, why, and latency, each beside what was predicted."""
+"""What `keyspread bench deployment` shows: throughput, its reasons, and latency, each beside the model's value."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,37 +12,42 @@ if TYPE_CHECKING:
 
 
 _LEGEND = (
-    "Every merged result equals the exact counts. a second: from the first send to the last merged result.",
-    "× SG: within the same round, median and spread. model: by the largest load alone, at saturation.",
-    "busiest, median: seconds at work; queue: the most messages before a worker; max avg: of the workers' averages.",
+    "Every merged result equals the exact counts.",
+    "per second: messages, from the first send to the last merged result",
+    "× SG: ratio to shuffle grouping in the same round, median and range",
+    "model: predicted from the largest load alone, at saturation",
+    "busiest, median: seconds that this worker worked; queue: longest queue of a worker",
 )
+_LATENCY_LEGEND = "max avg: largest average latency of a worker"
 
 
 def show(measured: "Deployment") -> None:
-    """Draw it for people."""
+    """Print the measurement for people."""
     from keyspread.deployment.measurements import MICRO_BATCHES, QUEUES, summary
 
     out = layout.console()
     setup = measured.setup
     rows = summary(measured)
     out.print()
-    title = f"{setup.sources:,} sources, {setup.workers:,} workers, {setup.milliseconds:g} ms a message ({setup.work})"
+    title = (
+        f"{setup.sources:,} senders, {setup.workers:,} workers, {setup.milliseconds:g} ms per message ({setup.work})"
+    )
     out.print(Text.assemble((title, "bold"), f" on {measured.where}"))
     for skew in setup.skews:
-        own = [row for row in rows if row["skew"] == skew]
+        of_skew = [row for row in rows if row["skew"] == skew]
         out.print()
         out.print(Text(f"Zipf {skew:g} over {setup.keys:,} keys: throughput at saturation", "bold"))
-        out.print(_throughput(own))
-        out.print(_reasons(own))
-    for kind, what in ((QUEUES, "a queue before every worker"), (MICRO_BATCHES, "a streaming query in micro-batches")):
+        out.print(_throughput(of_skew))
+        out.print(_reasons(of_skew))
+    for kind, what in ((QUEUES, "one queue per worker"), (MICRO_BATCHES, "micro-batches of a streaming query")):
         for skew in setup.skews:
             if any((run.kind, run.skew) == (kind, skew) for run in measured.latency):
                 out.print()
-                rate = f"{setup.arrival_rate:,.0f} messages a second for {setup.arrivals:g} s"
+                rate = f"{setup.arrival_rate:,.0f} messages per second for {setup.arrivals:g} s"
                 out.print(Text(f"Zipf {skew:g}: latency, {what}, {rate}", "bold"))
                 out.print(_latency(measured, kind, skew))
     out.print()
-    for line in _LEGEND:
+    for line in (*_LEGEND, *([_LATENCY_LEGEND] if measured.latency else [])):
         out.print(Text(line, layout.QUIET_STYLE))
     out.print()
 
@@ -55,7 +60,7 @@ def _table(*titles: str) -> Table:
 
 
 def _throughput(rows: list[dict[str, Any]]) -> Table:
-    table = _table("scheme", "a second", "× SG", "(spread)", "model", "while working", "model")
+    table = _table("scheme", "per second", "× SG", "(range)", "model", "while working", "model")
     for row in rows:
         ratio, spread, predicted = "–", "", "–"
         if row["ratio"] is not None:
@@ -91,7 +96,7 @@ def _latency(measured: "Deployment", kind: str, skew: float) -> Table:
     from keyspread.deployment.measurements import QUEUES
 
     table = _table("scheme", "max avg", "p50", "p95", "p99", "queue", "p99 model")
-    predicted = {(one.skew, one.scheme): one.waiting for one in measured.predicted}
+    predicted = {(model.skew, model.scheme): model.waiting for model in measured.predicted}
     for run in measured.latency:
         if (run.kind, run.skew) == (kind, skew):
             model = predicted.get((skew, run.scheme)) if kind == QUEUES else None

@@ -1,4 +1,4 @@
-"""What people see: tables, bars and progress that fit 80 columns, with or without colour or Unicode."""
+"""Parts of screens: tables, bars and progress that fit 80 columns, with or without colour or Unicode."""
 
 import math
 import sys
@@ -22,29 +22,29 @@ from rich.text import Text
 
 HEAD_STYLE, TAIL_STYLE, QUIET_STYLE = "dark_orange3", "steel_blue1", "bright_black"
 MOST_ROWS = 20
-"""More workers than this are shown as a few ranks, busiest to idlest."""
+"""Of more workers than this, only a few ranks are shown, from the busiest to the idlest."""
 
 _PATIENCE = 2.0
-"""Seconds before a progress bar is worth its place."""
+"""Seconds before a progress bar appears."""
 
 
 def console() -> Console:
-    """Terminal or pipe for results; numbers are not coloured by chance."""
+    """Return the console for results: a terminal or a pipe, without automatic colours for numbers."""
     return Console(highlight=False)
 
 
 def note(message: str) -> None:
-    """Say something beside the result, on stderr."""
+    """Print a note on stderr, apart from the result."""
     print("keyspread: note:", " ".join(message.split()), file=sys.stderr)
 
 
 def many(number_of: int, thing: str) -> str:
-    """'1 row', '2,000 rows', '3 batches'."""
+    """Return a number with its noun: '1 row', '2,000 rows', '3 batches'."""
     return f"{number_of:,} {thing}{'' if number_of == 1 else 'es' if thing.endswith('ch') else 's'}"
 
 
 def facts(rows: Sequence[tuple[str, str, str, str]]) -> Table:
-    """Two columns of names and values, side by side."""
+    """Return a table with two columns of names and values, side by side."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style=QUIET_STYLE)
     table.add_column(justify="right", min_width=12)
@@ -55,22 +55,36 @@ def facts(rows: Sequence[tuple[str, str, str, str]]) -> Table:
     return table
 
 
+def plain_table(title: str, numbers: Sequence[str], first: int) -> Table:
+    """Return a table without lines: a column of names, at least `first` wide, and columns of numbers."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=QUIET_STYLE, pad_edge=False)
+    table.add_column(title, min_width=first, max_width=40, no_wrap=True, overflow="ellipsis")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage with two decimals, or with an exponent where those would be zero."""
+    return f"{100 * share:.2f} %" if share >= 1e-4 or not share else f"{100 * share:.1e} %"
+
+
 def verdicts(rows: Sequence[tuple[bool, bool, str, str, str]], screen: Console) -> Table:
-    """One line a check (ok, needed, name, detail, remedy), its remedy below it where it failed."""
+    """Return a table with one row per check (ok, needed, name, detail, remedy); a failed one has its remedy below."""
     good, bad, optional, do = ("✓", "✗", "–", "→") if can_print(screen, "✓✗–→") else ("ok", "NO", "-", "=>")
     table = Table.grid(padding=(0, 2))
-    for well, needed, name, detail, remedy in rows:
-        sign = Text(good, "green") if well else Text(bad, "bold red") if needed else Text(optional, QUIET_STYLE)
+    for ok, needed, name, detail, remedy in rows:
+        sign = Text(good, "green") if ok else Text(bad, "bold red") if needed else Text(optional, QUIET_STYLE)
         table.add_row(sign, Text(name), Text(detail))
-        if remedy and not well:
+        if remedy and not ok:
             table.add_row("", "", Text(f"{do} {remedy}", "yellow"))
     return table
 
 
 def load_bars(head: Sequence[int], tail: Sequence[int], screen: Console, width: int = 48) -> Table:
-    """One bar a worker, its head messages before its tail messages; a mark where an even share would end.
+    """Return one bar per worker: messages of hot keys, then of other keys, and a mark at an even share.
 
-    Over MOST_ROWS workers, one bar for each of some ranks instead.
+    With more than MOST_ROWS workers, only some ranks have a bar.
     """
     signs = _bar_signs(screen)
     loads = [above + below for above, below in zip(head, tail, strict=True)]
@@ -90,9 +104,9 @@ def load_bars(head: Sequence[int], tail: Sequence[int], screen: Console, width: 
 def bars_side_by_side(
     loads: Mapping[str, tuple[Sequence[int], Sequence[int]]], screen: Console, width: int = 23
 ) -> Table:
-    """Head and tail loads of several schemes, a bar a worker and scheme, all on one scale; a mark at an even share.
+    """Return the loads (hot keys, other keys) of several schemes: a bar per worker and scheme, all on one scale.
 
-    Over MOST_ROWS workers, a bar for each of some ranks instead: then the workers of a row differ between schemes.
+    With more than MOST_ROWS workers, only some ranks have a bar; a row then shows different workers for each scheme.
     """
     signs = _bar_signs(screen)
     totals = {name: [a + b for a, b in zip(head, tail, strict=True)] for name, (head, tail) in loads.items()}
@@ -108,9 +122,9 @@ def bars_side_by_side(
     for row, (rank, worker) in enumerate(next(iter(ranked.values()))):
         cells: list[Text | str] = [rank or f"worker {worker}"]
         for name, (head, _) in loads.items():
-            one = ranked[name][row][1]
-            load = int(totals[name][one])
-            bar = _bar(int(head[one]), load, most, width, even, signs)
+            ranked_worker = ranked[name][row][1]
+            load = int(totals[name][ranked_worker])
+            bar = _bar(int(head[ranked_worker]), load, most, width, even, signs)
             cells += [bar, f"{100 * load / max(1, sum(totals[name])):.2f} % "]
         table.add_row(*cells)
     return table
@@ -130,21 +144,17 @@ def _bar(head: int, load: int, most: int, width: int, even: int, signs: tuple[st
     return Text.assemble(*cells)
 
 
-def bar_legend(screen: Console) -> Text:
-    """Name what the two shades and the mark mean."""
+def bar_legend(screen: Console, hot_keys: bool = True) -> Text:
+    """Return what the shades and the mark mean; without `hot_keys` there is one shade, for all keys."""
     full, light, mark = _bar_signs(screen)
-    return Text.assemble(
-        (full, HEAD_STYLE),
-        " hot keys  ",
-        (light, TAIL_STYLE),
-        " other keys  ",
-        (mark, QUIET_STYLE),
-        " even share",
-    )
+    even = ((mark, QUIET_STYLE), " even share")
+    if not hot_keys:
+        return Text.assemble((light, TAIL_STYLE), " rows  ", *even)
+    return Text.assemble((full, HEAD_STYLE), " hot keys  ", (light, TAIL_STYLE), " other keys  ", *even)
 
 
 def _rows(loads: Sequence[int]) -> list[tuple[str, int]]:
-    """Choose the workers that get a bar, each with its rank where not all are shown."""
+    """Return the workers that get a bar, each with its rank where not all are shown."""
     if len(loads) <= MOST_ROWS:
         return [("", worker) for worker in range(len(loads))]
     order = sorted(range(len(loads)), key=lambda worker: loads[worker])
@@ -156,25 +166,28 @@ def _rows(loads: Sequence[int]) -> list[tuple[str, int]]:
 
 
 def sparkline(values: Sequence[float], screen: Console, width: int = 50) -> str:
-    """Course of positive values over time, on a log scale; the lowest mark also stands for zero."""
+    """Return values over time as one line of marks, on a log scale; the lowest mark also stands for zero."""
     marks = "▁▂▃▄▅▆▇█" if can_print(screen, "▁▂▃▄▅▆▇█") else "_.-~=+*#"
     if len(values) > width:
-        # The worst of each stretch, so that no peak is lost.
+        # Keep the largest value of each section, so that no peak is lost.
         borders = [len(values) * column // width for column in range(width + 1)]
         values = [max(values[start:stop]) for start, stop in pairwise(borders)]
     positive = [value for value in values if value > 0]
     if not positive:
         return marks[0] * len(values)
     low, high = math.log(min(positive)), math.log(max(positive))
-    span = max(high - low, math.log(2))  # hardly any change shall look like hardly any
+    span = max(high - low, math.log(2))  # so that a tiny change looks tiny
     return "".join(
         marks[round((len(marks) - 1) * (math.log(value) - low) / span)] if value > 0 else marks[0] for value in values
     )
 
 
 @contextmanager
-def late_progress(doing: str, total: int) -> Iterator[Callable[[int], None] | None]:
-    """Progress bar on stderr, shown after two seconds and leaving no trace; None if nobody is watching."""
+def late_progress(activity: str, total: int) -> Iterator[Callable[[int], None] | None]:
+    """Yield the update function of a progress bar on stderr, or None if stderr is not a terminal.
+
+    The bar appears after two seconds and disappears at the end.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -186,12 +199,12 @@ def late_progress(doing: str, total: int) -> Iterator[Callable[[int], None] | No
         console=Console(stderr=True),
         transient=True,
     )
-    task = bar.add_task(doing, total=total)
-    begun = time.monotonic()
+    task = bar.add_task(activity, total=total)
+    started = time.monotonic()
 
     def update(done: int) -> None:
         bar.update(task, completed=done)
-        if not bar.live.is_started and time.monotonic() - begun > _PATIENCE:
+        if not bar.live.is_started and time.monotonic() - started > _PATIENCE:
             bar.start()
 
     try:
@@ -202,8 +215,11 @@ def late_progress(doing: str, total: int) -> Iterator[Callable[[int], None] | No
 
 
 @contextmanager
-def time_left(screen: Console | None, doing: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Progress bar for what takes minutes, with the time left, leaving no trace; None if nobody is watching."""
+def time_left(screen: Console | None, activity: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield the update function of a progress bar with the time left, or None without a screen.
+
+    It is meant for work of several minutes, and disappears at the end.
+    """
     if screen is None:
         yield None
         return
@@ -219,14 +235,17 @@ def time_left(screen: Console | None, doing: str) -> Iterator[Callable[[int, int
         transient=True,
         speed_estimate_period=600,
     )
-    task = bar.add_task(doing, total=None)
+    task = bar.add_task(activity, total=None)
     with bar:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager
 def steps(screen: Console | None, total: int) -> Iterator[Callable[[str], None]]:
-    """Tell which of some steps is under way, with a spinner, leaving no trace; nothing if nobody is watching."""
+    """Yield a function that names the current step beside a spinner; without a screen it does nothing.
+
+    The line disappears at the end.
+    """
     if screen is None:
         yield lambda step: None
         return
@@ -238,12 +257,12 @@ def steps(screen: Console | None, total: int) -> Iterator[Callable[[str], None]]
         console=screen,
         transient=True,
     )
-    begun = -1
+    done = -1
 
     def begin(step: str) -> None:
-        nonlocal begun
-        begun += 1
-        bar.update(task, description=f"{step:<20}", completed=begun)
+        nonlocal done
+        done += 1
+        bar.update(task, description=f"{step:<20}", completed=done)
 
     task = bar.add_task("", total=total)
     with bar:
@@ -251,7 +270,7 @@ def steps(screen: Console | None, total: int) -> Iterator[Callable[[str], None]]
 
 
 def can_print(screen: Console, text: str) -> bool:
-    """Whether a terminal knows these characters."""
+    """Return whether the screen's encoding has these characters."""
     try:
         text.encode(screen.encoding)
     except UnicodeEncodeError:

@@ -1,0 +1,158 @@
+"""The options that name and describe the input: the same in every command that reads or generates a stream."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
+
+import typer
+
+from keyspread.cli.options import completion
+from keyspread.cli.options.parsers import COUNT, NAME, NUMBER, PATH
+from keyspread.errors import InputError
+
+INPUT, GENERATED, FILES = "Input", "Generated streams", "Input files"
+DEFAULT_INPUT = "zipf"
+COLUMN: dict[str, Any] = {"metavar": "COLUMN"}
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that were given: those that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _input(help: str, completion_values: Any, metavar: str) -> Any:
+    return typer.Option(help=help, rich_help_panel=INPUT, autocompletion=completion_values, metavar=metavar)
+
+
+def _generated(help: str, default: str | None = None, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel=GENERATED, show_default=default or False, **more)
+
+
+def _files(help: str, *names: str, default: str | None = None, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=FILES, show_default=default or False, **more)
+
+
+_STREAMS = "Generated stream (zipf, drift, wp, tw, ct: see [b]keyspread datasets list[/b])"
+
+StreamOrPath = Annotated[str, _input(f"{_STREAMS}, or a file, folder or pattern", completion.streams, "NAME|PATH")]
+StreamName = Annotated[str, _input(_STREAMS, completion.streams, "NAME")]
+RunInputName = Annotated[
+    str, _input(f"{_STREAMS}, kafka, or a file, folder or pattern", completion.run_inputs, "NAME|PATH")
+]
+
+Skew = Annotated[
+    float | None, _generated("zipf, drift: Zipf exponent; 0 is uniform", "1.4 for zipf, 1.2 for drift", **NUMBER)
+]
+Keys = Annotated[int | None, _generated("zipf, drift: number of keys", "1e4 for zipf, 1e5 for drift", **COUNT)]
+_MESSAGES = "zipf, drift: number of messages"
+Messages = Annotated[int | None, _generated(f"{_MESSAGES}; files: maximum to read", "1e6; files: all", **COUNT)]
+MessagesToDraw = Annotated[int | None, _generated(_MESSAGES, "1e6", **COUNT)]
+MessagesToRead = Annotated[int | None, _files("Maximum number of messages to read per file", default="all", **COUNT)]
+Every = Annotated[int | None, _generated("drift: messages between two changes of the hot keys", "50000", **COUNT)]
+Hottest = Annotated[int | None, _generated("drift: number of hottest ranks that change keys", "100", **COUNT)]
+Redrawn = Annotated[float | None, _generated("drift: share of these ranks that changes each time", "1", **NUMBER)]
+Scale = Annotated[float | None, _generated("wp, tw, ct: size as a share of the original", "1", **NUMBER)]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        help="Random seed: the same seed gives the same result", rich_help_panel=INPUT, show_default="0", **COUNT
+    ),
+]
+
+Format = Annotated[
+    str | None,
+    _files(
+        "tsv (time<TAB>key), wikibench, words, cashtags, csv, json or parquet",
+        default="from the file name or its first lines",
+        autocompletion=completion.formats,
+        **NAME,
+    ),
+]
+RunFormat = Annotated[
+    str | None,
+    _files(
+        "csv, json, parquet or tsv (time<TAB>key)",
+        default="from the file name",
+        autocompletion=completion.run_formats,
+        **NAME,
+    ),
+]
+Key = Annotated[str | None, _files("Column of the key: csv, json, parquet", **COLUMN)]
+RunKey = Annotated[list[str] | None, _files("Column of the key; repeat the option for several columns", **COLUMN)]
+Time = Annotated[str | None, _files("Column to sort by: csv, json, parquet", default="as in the file", **COLUMN)]
+Strict = Annotated[bool, _files("Stop with an error at the first malformed line", "--strict")]
+
+OldArgument = Annotated[str | None, typer.Argument(hidden=True, metavar="NAME|PATH")]
+"""The input as a positional argument: an old spelling of --input."""
+
+
+@dataclass(frozen=True)
+class GeneratedInput:
+    """A generated stream; None stands for the default of that stream."""
+
+    input: StreamName = DEFAULT_INPUT
+    seed: Seed = None
+    skew: Skew = None
+    keys: Keys = None
+    messages: MessagesToDraw = None
+    every: Every = None
+    hottest: Hottest = None
+    redrawn: Redrawn = None
+    scale: Scale = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the generated stream that were given."""
+        law = given(skew=self.skew, keys=self.keys, messages=self.messages, every=self.every)
+        return law | given(hottest=self.hottest, redrawn=self.redrawn, scale=self.scale, seed=self.seed)
+
+    def with_argument(self, argument: str | None) -> Self:
+        """Take the input from a positional argument, the old spelling, if there is one."""
+        if argument is None:
+            return self
+        if self.input != DEFAULT_INPUT:
+            raise InputError(f"the input is given twice, as --input {self.input} and as {argument}: leave one out")
+        return replace(self, input=argument)
+
+
+@dataclass(frozen=True)
+class StreamInput(GeneratedInput):
+    """A generated stream or files, read into memory; what simulate, compare and datasets describe take."""
+
+    input: StreamOrPath = DEFAULT_INPUT
+    messages: Messages = None
+    format: Format = None
+    key: Key = None
+    time: Time = None
+    strict: Strict = False
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters that were given, of a generated stream or of files."""
+        return super().parameters() | given(format=self.format, key=self.key, time=self.time)
+
+
+@dataclass(frozen=True)
+class RunInput(GeneratedInput):
+    """What `keyspread run` reads on Spark: a generated stream, files, or a Kafka topic."""
+
+    input: RunInputName = DEFAULT_INPUT
+    format: RunFormat = None
+    key: RunKey = None
+    strict: Strict = False
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the key; empty if none was given."""
+        return tuple(self.key or ())
+
+
+@dataclass(frozen=True)
+class FileInputs:
+    """Files that replace the generated streams of an experiment."""
+
+    input: Annotated[
+        list[str] | None,
+        _files("File, or folder whose entries are one stream each; repeat the option for several", **PATH),
+    ] = None
+    format: Format = None
+    key: Key = None
+    time: Time = None
+    messages: MessagesToRead = None

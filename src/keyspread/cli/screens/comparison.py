@@ -1,0 +1,49 @@
+"""What `keyspread compare` shows: a row for each scheme, the most even first, and which one to take."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from keyspread.cli.screens import layout
+
+if TYPE_CHECKING:
+    from keyspread.evaluation.compare import Compared
+
+
+def show(title: str, compared: "Sequence[Compared]", recommendation: str, plot: str | None) -> None:
+    """Print the comparison for people."""
+    from keyspread.evaluation.compare import best, frontier
+
+    out = layout.console()
+    table = layout.plain_table("scheme", ("busiest", "in windows", "at the end", "replicas", "per key", "rate"), 5)
+    base = next((result.rate for result in compared if result.scheme == "partial-key"), compared[0].rate)
+    chosen, unbeaten = best(compared), {result.scheme for result in frontier(compared)}
+    mark = "•" if layout.can_print(out, "•") else "*"
+    for result in sorted(compared, key=lambda result: (result.windowed_imbalance, result.replicas)):
+        table.add_row(
+            f"{mark if result.scheme in unbeaten else ' '} {result.scheme}",
+            f"{result.busiest:.2f} ×",
+            f"{result.windowed_imbalance:.1e}",
+            f"{result.imbalance:.1e}",
+            f"{result.replicas:,}",
+            f"{result.replicas_per_key:.2f}",
+            f"{result.rate / base:.2f} ×",
+            style="bold" if result is chosen else "",
+        )
+    out.print()
+    out.print(Text(title, "bold"))
+    out.print()
+    out.print(table)
+    for line in (
+        "busiest: load of the busiest worker, × an even share, mean over windows",
+        "in windows, at the end: imbalance; per key: replicas per key",
+        "rate: messages routed per second, × partial-key",
+        f"{mark} no other scheme is better in both imbalance and replicas",
+    ):
+        out.print(Text(line, layout.QUIET_STYLE))
+    out.print()
+    out.print(Text(recommendation, "bold"))
+    if plot is not None:
+        out.print(Text(f"Plot written to {plot}"), soft_wrap=True)
+    out.print()
