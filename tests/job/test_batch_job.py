@@ -271,7 +271,7 @@ def test_results_are_written_whole_or_not_at_all(spark, tmp_path, format):
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
-def test_targets_that_are_refused(spark, tmp_path, source):
+def test_invalid_targets_are_refused(spark, tmp_path, source):
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "thesis.txt").touch()
@@ -282,7 +282,7 @@ def test_targets_that_are_refused(spark, tmp_path, source):
     ]:
         with pytest.raises(InputError, match=message):
             find_target(str(tmp_path / name), overwrite=True)
-    with pytest.raises(InputError, match="written as csv or parquet, got 'xml'"):
+    with pytest.raises(InputError, match="written as csv or parquet, got format 'xml'"):
         find_target(str(tmp_path / "new"), "xml")
     schema = result_schema(source, {"ids": "collect_list(id)"})
     with pytest.raises(InputError, match="CSV cannot hold column 'ids' of type array<bigint>: write Parquet"):
@@ -291,7 +291,7 @@ def test_targets_that_are_refused(spark, tmp_path, source):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "folder"]
 
 
-def test_text_is_written_at_once(tmp_path):
+def test_text_is_written_completely_or_not_at_all(tmp_path):
     write_text("new", str(tmp_path / "a"))
     write_text("newer", str(tmp_path / "a"))
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("a", "newer")]
