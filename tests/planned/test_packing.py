@@ -91,7 +91,7 @@ def test_what_must_move_moves_whatever_the_bound():
     """Workers that no longer exist cannot keep anything."""
     batch = zipf(1.0, 3000, 20_000, seed=1)
     fewer = plan(batch, 15, previous=plan(batch, 20), most_moved=0.0)
-    assert np.bincount(fewer.route(batch), minlength=15).sum() == 20_000
+    assert np.bincount(fewer.route(batch), minlength=15).tolist() == fewer.loads.tolist()
     assert 0.2 < fewer.moved < 0.35
 
 

@@ -260,7 +260,9 @@ def test_approximate_percentiles(many, scheme):
         row.key: np.sort([v for v in row.v if v is not None])
         for row in plain(many, "key", {"v": "array_agg(v)"}).collect()
     }
-    for row in found.collect():
+    rows = found.collect()
+    assert {row.key for row in rows} == set(values)
+    for row in rows:
         own = values[row.key]
         for share, value in zip((0.5, 0.0, 0.1, 0.9, 1.0), (row.half, *row.several), strict=True):
             rank = np.searchsorted(own, [value, value + 1]) / own.size
@@ -277,7 +279,9 @@ def test_approximate_top_k(many, scheme):
     counts = {}
     for row in many.groupBy("key", "word").count().collect():
         counts.setdefault(row.key, {})[row.word] = row["count"]
-    for row in found.collect():
+    rows = found.collect()
+    assert {row.key for row in rows} == set(counts)
+    for row in rows:
         top = sorted(counts[row.key].items(), key=lambda pair: -pair[1])
         assert [tuple(item) for item in row.three] == top[:3]  # fifty words are counted exactly
         assert [tuple(item) for item in row.five] == top[:5]
