@@ -338,3 +338,10 @@ def test_an_unknown_option_is_not_ignored(scheme):
 )
 def test_parameters_of_a_plan(call, message):
     assert refused(call) == message
+
+
+@pytest.mark.parametrize("capacities", [[1e308, 1e308, 1], [1e-320, 1, 1], [1, 1, 1e10]])
+def test_capacities_that_differ_too_much(capacities):
+    with pytest.raises(ks.InputError, match="capacities must be within a factor of 1e\\+09 of each other"):
+        ks.Sender("pk", 3, capacities=capacities)
+    assert ks.Sender("pk", 3, capacities=[1e308, 1e308, 1e307]).settings.capacities

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from keyspread.errors import InputError
 
+LARGEST_RATIO = 1e9  # of two capacities: a worker with less would get nothing
 LARGEST_WEIGHT = 2**32  # of one message: the sum of two billion such weights fits in 64 bits
 
 
@@ -101,7 +102,12 @@ def capacities(values: Any, workers: int) -> tuple[float, ...] | None:
         raise InputError(f"a capacity must be above 0, got {min(given):g}; leave out a worker that may get nothing")
     if min(given) == max(given):
         return None
-    mean = math.fsum(given) / workers
+    if max(given) / min(given) > LARGEST_RATIO:
+        raise InputError(
+            f"capacities must be within a factor of {LARGEST_RATIO:g} of each other, "
+            f"got {min(given):g} and {max(given):g}"
+        )
+    mean = math.fsum(value / max(given) for value in given) / workers * max(given)
     return tuple(value / mean for value in given)
 
 

@@ -58,8 +58,8 @@ class SpaceSaving:
 
     @property
     def unit(self) -> float:
-        """The mean weight of a message: 1 unless messages have weights."""
-        return self.total / self._messages if self._messages else 1.0
+        """The mean weight of a message: 1 unless messages have weights. While all weights are 0, it is 1 too."""
+        return self.total / self._messages if self.total else 1.0
 
     @property
     def _messages(self) -> int:

@@ -354,3 +354,15 @@ def test_zipf_and_simulate_agree_on_loads(run):
     assert sum(given["loads"]) == 10_000
     assert given["keys"] == np.unique(zipf(1.4, 1000, 10_000)).size
     assert (np.add(given["head_load"], given["tail_load"]) == given["loads"]).all()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_output_that_cannot_be_written_is_one_line():
+    command = [sys.executable, "-c", "from keyspread.cli import main; import sys; sys.exit(main())"]
+    with open("/dev/full", "w") as full:
+        simulate = [*command, "simulate", "--messages", "1e3", "--json"]
+        done = subprocess.run(simulate, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr.decode() == (
+        "keyspread: error: the output cannot be written (No space left on device): free some space or write elsewhere\n"
+    )

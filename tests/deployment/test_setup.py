@@ -41,7 +41,7 @@ def test_a_setup_survives_json():
         ({"work": "nap"}, "work must be one of sleep, cpu, got 'nap'"),
         ({"milliseconds": 0}, "milliseconds must be above 0"),
         ({"seconds": 0}, "seconds must be above 0"),
-        ({"rate": 1.5}, "rate is a share"),
+        ({"rate": 1.5}, "utilization must be above 0 and at most 1, got 1.5"),
         ({"messages": 0}, "messages must be at least 1"),
     ],
 )

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import naive
@@ -21,18 +21,22 @@ def heads(draw):
 @settings(max_examples=150, deadline=None)
 @given(heads(), st.integers(2, 80), st.sampled_from([0.0, 1e-4, 1e-3, 0.02]))
 def test_find_choices_equals_the_plain_search(head, workers, tolerance):
-    assert find_choices(np.cumsum(head), workers, tolerance) == naive.find_choices(head, workers, tolerance)
+    expected = naive.find_choices(head, workers, tolerance)
+    assume(expected == naive.find_choices(head, workers, tolerance + 1e-12))  # no tie, which rounding would decide
+    assert find_choices(np.cumsum(head), workers, tolerance) == expected
 
 
 @settings(max_examples=150, deadline=None)
 @given(heads(), st.integers(2, 80), st.integers(2, 80), st.sampled_from([0.0, 1e-4, 1e-3, 0.02]))
 def test_all_prefixes_fit_if_and_only_if_the_formula_says_so(head, choices, workers, tolerance):
+    expected = naive.every_prefix_fits(head, choices, workers, tolerance)
+    assume(expected == naive.every_prefix_fits(head, choices, workers, tolerance + 1e-12))
     cumulative = np.cumsum(head)
     fits = all(
         _prefix_fits(choices, prefix, cumulative[prefix - 1], cumulative[-1], workers, tolerance)
         for prefix in range(1, len(head) + 1)
     )
-    assert fits == naive.every_prefix_fits(head, choices, workers, tolerance)
+    assert fits == expected
 
 
 @pytest.mark.parametrize(("head", "workers", "choices"), [([], 1, 1), ([0.5], 1, 1), ([], 10, 2), ([1.0], 10, 10)])

@@ -339,3 +339,16 @@ def test_messages_with_and_without_weights_may_alternate(scheme):
     for number, part in enumerate(np.array_split(stream, 12)):
         found += mixed.route(part, np.ones(part.size, np.int64) if number % 2 else None).tolist()
     assert found == expected
+
+
+@pytest.mark.parametrize("half_life", [None, 100, "auto"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_messages_without_weight_may_come_first(scheme, half_life):
+    stream = zipf(1.4, 50, 1000, seed=3)
+    sender = Sender(scheme, 5, half_life=half_life, **({"choices": 3} if scheme == "greedy" else {}))
+    routed = sender.route(stream[:200], np.zeros(200, np.int64))
+    assert set(routed.tolist()) <= set(range(5))
+    assert sender.loads.sum() == 0
+    sender = Sender.restore(sender.snapshot())
+    sender.route(stream[200:], np.full(800, 7))
+    assert sender.messages == 1000

@@ -40,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader is gone (`| head`). Without this, Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that flushing at exit does not fail again
+        return _fail(f"the output cannot be written ({error.strerror}): free some space or write elsewhere")
 
 
 def _run(arguments: list[str]) -> int:

@@ -53,7 +53,8 @@ class Setup:
                 raise InputError(f"{name} must be above 0, got 0")
         if self.work not in WORK:
             raise InputError(f"work must be one of {', '.join(WORK)}, got {self.work!r}")
-        checks.share("rate", self.rate)
+        if not 0 < checks.number("utilization", self.rate) <= 1:
+            raise InputError(f"utilization must be above 0 and at most 1, got {self.rate:g}")
         checks.not_negative("arrivals", self.arrivals)
         checks.whole_number("seed", self.seed, minimum=0)
 

@@ -29,7 +29,7 @@ def test_the_command(run, tmp_path):
     assert (code, err) == (0, "")
     assert "clicks.csv, 10 workers, 5 senders" in out
     assert all(scheme in out for scheme in ALL)
-    assert "Take " in out
+    assert "Use " in out
     assert max(map(len, out.splitlines())) <= max(80, len(f"Plot written to {tmp_path}/plot.svg"))
     assert (tmp_path / "plot.svg").read_text().lstrip().startswith("<?xml")
 
@@ -40,7 +40,7 @@ def test_the_command_as_json(run):
     assert code == 0
     assert [scheme["scheme"] for scheme in said["schemes"]] == list(ALL)
     assert set(said["frontier"]) <= set(ALL)
-    assert said["advice"].startswith("Take ")
+    assert said["advice"].startswith("Use ")
     assert (said["format"], said["input"], said["skew"], said["workers"]) == (1, "zipf", 1.6, 8)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 from pyspark.sql.utils import is_remote
@@ -190,3 +191,21 @@ def test_what_is_no_column_is_refused(rows):
         aggregate(rows, "k", ["sum(amount)"], 4)
     with pytest.raises(InputError, match="aggregate 'n' must be SQL text such as 'sum\\(amount\\)' or a Column, got 3"):
         aggregate(rows, "k", {"n": 3}, 4)
+
+
+@pytest.mark.connect
+def test_errors_of_other_queries_stay_those_of_spark(spark):
+    """Looking for the SQL of a Column must not disturb PySpark's own reports of errors."""
+    rows = spark.range(10).selectExpr("id AS k", "id AS v")
+    aggregate(rows, "k", [F.sum("v")], 2)
+    with pytest.raises(AnalysisException, match="nope"):
+        rows.selectExpr("nope + 1").count()
+
+
+@pytest.mark.connect
+def test_a_wrong_column_is_one_line(spark):
+    rows = spark.range(10).selectExpr("id AS k", "id AS v")
+    for column in (F.sum("nope"), F.sum(F.sum("v")), F.sum(F.rand())):
+        with pytest.raises(InputError, match=r"^aggregate Column<") as caught:
+            aggregate(rows, "k", [column], 2)
+        assert "\n" not in str(caught.value)

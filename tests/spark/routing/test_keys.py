@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from keyspread.errors import InputError
 from keyspread.hashing import hash_keys
 
 F = pytest.importorskip("pyspark.sql.functions")
@@ -102,3 +103,16 @@ def test_pandas(spark):
     frame = spark.createDataFrame(table)
     for name in table:
         assert hash_keys(table[name]).tolist() == of_spark(frame.select(name)), name
+
+
+@pytest.mark.connect
+def test_an_expression_that_changes_between_two_looks_is_refused(spark):
+    from keyspread.spark import spread
+
+    rows = spark.range(10).selectExpr("id", "timestamp_seconds(id) AS t")
+    for key in (F.rand(), F.spark_partition_id(), F.input_file_name(), F.monotonically_increasing_id() % 3):
+        with pytest.raises(InputError, match="has another value each time it is computed"):
+            spread(rows, key, 3)
+    for key in (F.window("t", "10 seconds", "5 seconds"), F.window("t", "10 seconds")):
+        with pytest.raises(InputError, match="is a window, not a key: use window= and slide= of aggregate"):
+            spread(rows, ["id", key], 3)

@@ -422,3 +422,19 @@ def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
     closed = list(state.handleExpiredTimer((tags_of(3)[0],), None, expired))
     assert [from_blob(row.blob)["n"].to_pylist() for row in closed] == ([[10]] if mode == "append" else [])
     assert list(handle.kept) == [(10_000_000, 20_000_000)]
+
+
+def test_totals_leave_a_persisted_batch_persisted(spark, tmp_path):
+    rows = spark.range(100).selectExpr("id % 3 AS k").persist()
+    try:
+        Totals(str(tmp_path / "totals"), "k", {"n": "count(*)"}, 2)(rows, 0)
+        assert rows.is_cached
+    finally:
+        rows.unpersist()
+
+
+def test_totals_of_another_expression_with_the_same_name_are_refused(spark, tmp_path):
+    rows, folder = spark.createDataFrame([("a",), ("A",)], "k string"), str(tmp_path / "totals")
+    Totals(folder, F.lower("k").alias("x"), {"n": "count(*)"}, 2)(rows, 0)
+    with pytest.raises(InputError, match=r"key was .*lower.* and is now .*upper"):
+        Totals(folder, F.upper("k").alias("x"), {"n": "count(*)"}, 2)(rows, 1)

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyspread.errors import InputError
-from keyspread.spark.routing.keys import quoted
+from keyspread.spark.routing.keys import field_of, quoted
 
 _TOKENS = r"""
     (?P<kept>'(?:[^'\\]|\\.)*' | `(?:[^`]|``)*`)                              # a string, a name in backticks
@@ -38,12 +38,12 @@ def aggregate_sql(df: DataFrame, column: Column) -> tuple[str, str]:
     """
     if not re.match(r"\w+\(", _printed(column)):
         raise InputError(f"aggregate {_printed(column)!r} must be one call such as F.sum('amount')")
+    name = field_of("aggregate", column, lambda one: df.groupBy().agg(one)).name
     plain = df.groupBy().agg(column)  # only analysed, never run
-    name = str(plain.schema.names[0])
     for text in dict.fromkeys(_texts(df, column)):
         if _means_the_same(plain, df, text):
             return name, text
-    raise InputError(f"aggregate {_printed(column)!r} cannot be read from a Column: write it as SQL text")
+    raise InputError(f"aggregate {_printed(column)[:80]!r} cannot be read from a Column: write it as SQL text")
 
 
 def _means_the_same(plain: DataFrame, df: DataFrame, text: str) -> bool:
@@ -57,7 +57,9 @@ def _means_the_same(plain: DataFrame, df: DataFrame, text: str) -> bool:
 @contextmanager
 def _without_spark_log() -> Iterator[None]:
     """Keep PySpark from logging the errors of candidates."""
-    log = logging.getLogger("SQLQueryContextLogger")
+    from pyspark.logger import PySparkLogger  # its own class: a plain logger of this name would break PySpark
+
+    log: logging.Logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     before, log.disabled = log.disabled, True
     try:
         yield

@@ -34,7 +34,7 @@ def key_columns(df: DataFrame, key: Key) -> Sequence[KeyColumn]:
     if not columns or not all(isinstance(part, (str, Column)) for part in columns):
         raise InputError(f"key must be a column (its name or a Column) or a list of columns, got {key!r}")
     for part in columns:
-        kind = type_of(df, part) if isinstance(part, str) else _grouped(df, part).dataType
+        kind = type_of(df, part) if isinstance(part, str) else _checked_expression(df, part)
         if _contains(MapType, kind):
             raise InputError(
                 f"column {part!r} has type {kind.simpleString()}, and Spark cannot hash maps; "
@@ -48,9 +48,23 @@ def key_columns(df: DataFrame, key: Key) -> Sequence[KeyColumn]:
     return columns
 
 
-def key_names(df: DataFrame, columns: Sequence[KeyColumn]) -> list[str]:
-    """Return the names of the key's columns: those given as text as they are, a Column as `groupBy` names it."""
-    return [part if isinstance(part, str) else _grouped(df, part).name for part in columns]
+def _checked_expression(df: DataFrame, expression: Column) -> DataType:
+    """Return the type of a key that is an expression, after checking that it has one value per row, always the same.
+
+    The key is computed twice: before rows are moved, to pick the worker, and after, to group. So it must not depend on
+    chance, or on the place of a row.
+    """
+    kind = _grouped(df, expression).dataType
+    if re.search(r"\b(session_)?window\(", str(expression)):
+        raise InputError(f"key {expression!r} is a window, not a key: use window= and slide= of aggregate")
+    # Spark refuses such expressions within an aggregate, and knows them better than we do.
+    field_of("key", expression, lambda key: df.groupBy().agg(F.count(key)))
+    return kind
+
+
+def key_texts(columns: Sequence[KeyColumn]) -> list[str]:
+    """Return what the key is computed from, to tell whether two queries have the same key."""
+    return [part if isinstance(part, str) else str(part)[len("Column<'") : -len("'>")] for part in columns]
 
 
 def _grouped(df: DataFrame, expression: Column) -> StructField:
@@ -87,6 +101,8 @@ def _reason(problem: AnalysisException) -> str:
         return "belongs to another DataFrame; pass the name of a column of this one"
     if condition in ("GROUP_BY_AGGREGATE", "MISSING_AGGREGATION"):
         return "is not one value per row (an aggregate, a window function or a generator); compute it in a step before"
+    if condition == "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION":
+        return "has another value each time it is computed; compute it in a step before, and write that to files"
     return f"is refused by Spark: {why(str(problem))}"
 
 

@@ -16,7 +16,7 @@ from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
-from keyspread.spark.routing.keys import KeyColumn, key_names
+from keyspread.spark.routing.keys import KeyColumn, key_texts
 from keyspread.spark.spread import with_worker
 from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
 from keyspread.spark.streaming.stream_settings import check_settings
@@ -42,7 +42,7 @@ def aggregate_stream(
     # The scheme may change from run to run: it only decides where partial states are computed.
     identity = {
         "kind": "aggregate",
-        "key": key_names(df, key),
+        "key": key_texts(key),
         "aggregates": parts.identity,
         "window": None if windows is None else [windows.window, windows.slide, windows.time],
         "workers": workers,

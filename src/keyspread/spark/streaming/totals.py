@@ -18,7 +18,7 @@ from keyspread.errors import InputError
 from keyspread.spark.aggregate import Aggregates, partial, parts_of
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
-from keyspread.spark.routing.keys import Key, KeyColumn, key_columns, key_names
+from keyspread.spark.routing.keys import Key, KeyColumn, key_columns, key_texts
 from keyspread.spark.streaming.identity import check_identity
 from keyspread.spark.streaming.local_properties import local_property
 from keyspread.spark.streaming.storage import Folder
@@ -74,12 +74,15 @@ class Totals:
         key = key_columns(rows, self._key)
         parts = parts_of(rows, key, self._aggregates)
         self._check(rows, key, parts)
-        rows.persist()  # read more than once: to plan, and to route
+        was_cached = rows.is_cached
+        if not was_cached:
+            rows.persist()  # read more than once: to plan, and to route
         try:
             states = partial(rows, key, parts, self._workers, self._scheme, **self._options)
             states.write.mode("overwrite").parquet(self._folder.at(name))
         finally:
-            rows.unpersist()
+            if not was_cached:
+                rows.unpersist()
         if (batch + 1) % self._merge_every == 0:
             self._merge(rows.sparkSession, parts, batch)
 
@@ -124,7 +127,7 @@ class Totals:
     def _check(self, rows: DataFrame, key: Sequence[KeyColumn], parts: SqlParts | OperatorParts) -> None:
         identity = {
             "kind": "totals",
-            "key": key_names(rows, key),
+            "key": key_texts(key),
             "aggregates": parts.identity,
             # With a new checkpoint, batches are numbered from 0 again and would be mistaken for the stored ones.
             "query": local_property(rows.sparkSession, _QUERY),
