@@ -23,7 +23,7 @@ class Sender:
 
     `scheme` is one of `SCHEMES`. Parameters that a scheme does not use are accepted.
 
-    - `source`: the number of this sender; `seed`: decides the candidates of every key, at all senders alike
+    - `source`: the number of this sender; `seed`: decides the candidates of every key, the same for all senders
     - `threshold`: the minimum share of a hot key (default 1/(5n))
     - `tolerance`: the imbalance that D-Choices and per-key allow (the paper's epsilon)
     - `counters`: how many keys are counted to find the hot ones (default 2/threshold). Its old name, `capacity`,

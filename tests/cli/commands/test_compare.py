@@ -52,6 +52,7 @@ def test_the_command_as_json(run):
         (["--scale", "0.5"], "--scale is for wp, tw and ct only, got 0.5 with zipf"),
         (["--plot", "x.gif"], "--plot must end in .svg, .png or .pdf, got x.gif"),
         (["--threshold", "2", "--messages", "10"], "threshold is a share"),
+        (["--input", "a.csv", "--key", "a", "--key", "b"], "--key takes one column here, got a, b: join them into one"),
     ],
 )
 def test_a_mistake_is_exit_code_2_and_one_line(run, arguments, message):

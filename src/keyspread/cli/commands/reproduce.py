@@ -9,7 +9,7 @@ import typer
 
 from keyspread.cli.json_output import print_json
 from keyspread.cli.options.groups import option_groups
-from keyspread.cli.options.input import FileInputs, given
+from keyspread.cli.options.input import FileInputs, given, one_column
 from keyspread.cli.options.output import Json, Master, Verbose, output
 from keyspread.cli.options.parsers import COUNT, FILE, NAME, PATH
 from keyspread.errors import InputError
@@ -128,7 +128,7 @@ def _read_streams(streams: FileInputs) -> "list[FileStream]":
     from keyspread.streams import FileStream, find_streams, read_stream, total_bytes
 
     paths = streams.input or []
-    options = given(format=streams.format, key=streams.key, time=streams.time, messages=streams.messages)
+    options = given(format=streams.format, key=one_column(streams.key), time=streams.time, messages=streams.messages)
     if not paths and options:
         name, value = next(iter(options.items()))
         raise InputError(f"--{name} is for --input, got {value!r} without it: name the files")
@@ -147,7 +147,7 @@ def _read_streams(streams: FileInputs) -> "list[FileStream]":
                 continue
             if read.malformed.count:
                 layout.note(f"{entry}: skipped {read.malformed}")
-            found.append(FileStream(entry, read.format, streams.key, streams.time, limit))
+            found.append(FileStream(entry, read.format, one_column(streams.key), streams.time, limit))
     if paths and not found:
         raise InputError(f"{', '.join(paths)}: no stream found: name a file, or pass its --format and --key")
     return found

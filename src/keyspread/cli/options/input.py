@@ -76,7 +76,7 @@ RunFormat = Annotated[
         **NAME,
     ),
 ]
-Key = Annotated[str | None, _files("Column of the key: csv, json, parquet", **COLUMN)]
+Key = Annotated[list[str] | None, _files("Column of the key: csv, json, parquet", **COLUMN)]
 RunKey = Annotated[list[str] | None, _files("Column of the key; repeat the option for several columns", **COLUMN)]
 Time = Annotated[str | None, _files("Column to sort by: csv, json, parquet", default="as in the file", **COLUMN)]
 Strict = Annotated[bool, _files("Stop with an error at the first malformed line", "--strict")]
@@ -113,6 +113,14 @@ class GeneratedInput:
         return replace(self, input=argument)
 
 
+def one_column(key: list[str] | None) -> str | None:
+    """Return the column of the key; refuse several, which only `run` can read."""
+    if key and len(key) > 1:
+        columns = ", ".join(key)
+        raise InputError(f"--key takes one column here, got {columns}: join them into one, or use keyspread run")
+    return key[0] if key else None
+
+
 @dataclass(frozen=True)
 class StreamInput(GeneratedInput):
     """A generated stream or files, read into memory; what simulate, compare and datasets describe take."""
@@ -126,7 +134,7 @@ class StreamInput(GeneratedInput):
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters that were given, of a generated stream or of files."""
-        return super().parameters() | given(format=self.format, key=self.key, time=self.time)
+        return super().parameters() | given(format=self.format, key=one_column(self.key), time=self.time)
 
 
 @dataclass(frozen=True)

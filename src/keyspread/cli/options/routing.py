@@ -43,7 +43,7 @@ RunScheme = Annotated[
     ),
 ]
 Threshold = Annotated[float | None, routing("Minimum share of a hot key", "1/(5·workers)", **NUMBER)]
-Tolerance = Annotated[float | None, routing("d-choices: imbalance that is acceptable", "1e-4", **NUMBER)]
+Tolerance = Annotated[float | None, routing("d-choices, per-key: imbalance that is acceptable", "1e-4", **NUMBER)]
 Counters = Annotated[int | None, routing("Number of counters per sender", "2/threshold", **COUNT)]
 Choices = Annotated[int | None, routing("greedy: number of workers a hot key may use", False, **COUNT)]
 HalfLife = Annotated[
