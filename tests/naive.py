@@ -278,7 +278,7 @@ class ExactCounts:
 
     @property
     def unit(self) -> float:
-        return self.total / self.messages if self.messages else 1.0
+        return self.total / self.messages if self.total else 1.0
 
     def offer(self, key: int, weight: int = 1) -> None:
         self.total += weight

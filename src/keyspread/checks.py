@@ -107,7 +107,9 @@ def capacities(values: Any, workers: int) -> tuple[float, ...] | None:
             f"capacities must be within a factor of {LARGEST_RATIO:g} of each other, "
             f"got {min(given):g} and {max(given):g}"
         )
-    mean = math.fsum(value / max(given) for value in given) / workers * max(given)
+    if max(given) > 1e300:  # their sum might overflow
+        given = [value / max(given) for value in given]
+    mean = math.fsum(given) / workers
     return tuple(value / mean for value in given)
 
 
