@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import naive
 from keyspread import SpaceSaving
-from keyspread.kernels.summary import SHIFT
 from keyspread.streams import zipf
 
 capacities = st.integers(1, 25)
@@ -373,7 +372,6 @@ def test_large_weights_need_no_long_search():
     """Weights up to a million, and a new key with every message: every message needs the least counter."""
     summary = SpaceSaving(1000)
     summary.offer_many(np.arange(300_000), np.random.default_rng(1).integers(1, 1 << 20, 300_000))
-    assert summary.arrays.scalars[SHIFT] >= 18
     assert max(upper for _, _, upper in summary.top(1)) <= summary.total / 1000 * 1.2
 
 
