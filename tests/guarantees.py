@@ -73,9 +73,7 @@ class Counted:
             return
         allowed = Fraction(self.total, self.summary.capacity) + self.rounding
         self.most_surplus = math.ceil(self.most_surplus / 2**halvings) + allowed
-        self.true = Counter(
-            {key: (before[key] >> halvings) + count - before[key] for key, count in self.true.items()}
-        )
+        self.true = Counter({key: (before[key] >> halvings) + count - before[key] for key, count in self.true.items()})
         self.total = (mark.total >> halvings) + self.total - mark.total
         self.rounding = Fraction(0)
         self.mark = None
@@ -184,6 +182,12 @@ def try_summaries(seed: int) -> None:
             one.fade()
         elif step == 6:
             one.set_mark()
+            for _ in range(int(random.integers(0, 4))):
+                more = random_keys(random, one.summary.capacity, int(random.integers(0, 40)))
+                one.offer_many(more, random_weights(random, len(more)) if random.random() < 0.5 else None)
+                one.check()
+            if random.random() < 0.6:
+                one.fade_until(int(random.integers(0, 9)))
         elif step == 7 and one.mark is not None:
             one.fade_until(int(random.integers(0, 9)))
         elif step == 8 and random.random() < 0.3:

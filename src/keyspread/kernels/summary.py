@@ -26,6 +26,7 @@ from keyspread.kernels.mixing import GOLDEN
 # Summary.scalars: counters in use; sum of all weights; the current level and the end of the ring; which queue exists;
 # number of messages; whether a message has weighed more than 1; what upper bounds add to a count (see `SpaceSaving`)
 SIZE, TOTAL, LEVEL, END, QUEUE, MESSAGES, WEIGHED, SURPLUS = range(8)
+SCALARS = 8
 NO_QUEUE, RING, HEAP = range(3)
 _EMPTY = -1
 _32 = np.uint64(32)
@@ -54,15 +55,20 @@ def new_summary(capacity: int) -> Summary:
         table=np.full(_power_of_two(4 * capacity), _EMPTY, np.int32),
         chain=np.full(capacity, _EMPTY, np.int32),
         following=np.full(capacity, _EMPTY, np.int32),
-        ring=np.full(_power_of_two(capacity), _EMPTY, np.int32),
+        ring=np.full(ring_levels(capacity), _EMPTY, np.int32),
         queued=np.empty(0, np.int64),
-        scalars=np.zeros(8, np.int64),
+        scalars=np.zeros(SCALARS, np.int64),
     )
 
 
 def with_heap(summary: Summary) -> Summary:
     """Return the same summary with room for a heap, which kernels need before they take weights."""
     return summary if summary.queued.size else summary._replace(queued=np.zeros(summary.keys.size, np.int64))
+
+
+def ring_levels(capacity: int) -> int:
+    """Return the number of levels of the ring: at least one per counter."""
+    return _power_of_two(capacity)
 
 
 def _power_of_two(at_least: int) -> int:
@@ -267,10 +273,8 @@ def observe_weighted(
     for i in range(keys.size):
         counter = _offer_weighted(summary, keys[i], weights[i], 1)
         total = summary.scalars[TOTAL]
-        hot[i] = _EMPTY
-        if counter >= 0:
-            if summary.counts[counter] >= threshold * total + margin * (total / summary.scalars[MESSAGES]):
-                hot[i] = counter
+        hot_from = threshold * total + margin * (total / summary.scalars[MESSAGES])
+        hot[i] = counter if counter >= 0 and summary.counts[counter] >= hot_from else _EMPTY
 
 
 @entry
