@@ -32,6 +32,7 @@ class Counted:
         self.total = 0
         self.most_surplus = Fraction(0)
         self.rounding = Fraction(0)  # what rounding has added to the distance of the bounds, at most
+        self.faded_until = False
         self.mark: tuple[Mark, Counter[int]] | None = None
 
     def offer(self, key: int, count: int) -> None:
@@ -75,13 +76,14 @@ class Counted:
         self.most_surplus = math.ceil(self.most_surplus / 2**halvings) + allowed
         self.true = Counter({key: (before[key] >> halvings) + count - before[key] for key, count in self.true.items()})
         self.total = (mark.total >> halvings) + self.total - mark.total
-        self.rounding = Fraction(0)
+        self.rounding, self.faded_until = Fraction(0), True
         self.mark = None
 
     def merge(self, other: "Counted") -> "Counted":
         merged = Counted(self.summary.merge(other.summary))
         merged.true, merged.total = self.true + other.true, self.total + other.total
         merged.rounding = self.rounding + other.rounding
+        merged.faded_until = self.faded_until or other.faded_until
         merged.most_surplus = self.most_surplus + other.most_surplus
         return merged
 
@@ -127,7 +129,8 @@ class Counted:
         found = {key for key, _, _ in head}
         for key, count in self.true.items():
             if count and count >= threshold * total and key not in found:
-                assert threshold < Fraction(1, summary.capacity) or summary.surplus, (key, count, total)
+                assert threshold <= Fraction(1, summary.capacity) or summary.surplus, (key, count, total)
+                assert threshold < Fraction(1, summary.capacity) or self.faded_until, (key, count, total)
                 assert count <= slack, (key, count, slack)
         for key, lower, upper in head:
             assert summary.bounds(key) == (lower, upper)

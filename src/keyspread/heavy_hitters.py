@@ -147,9 +147,10 @@ class SpaceSaving:
     def head(self, threshold: float) -> list[HeavyHitter]:
         """Return every key whose share of `total` may be `threshold` or more, hottest first.
 
-        There are no false negatives if capacity >= 1 / threshold and `surplus` is 0. In general, a key that is missing
-        has a share below the threshold, or of at most 1 / capacity + surplus / total. Every key returned has a share
-        of at least threshold - 1 / capacity - surplus / total (and less by 1 / total after a fade, which rounds).
+        There are no false negatives if capacity >= 1 / threshold; after `fade_until`, if capacity > 1 / threshold and
+        `surplus` is 0. In general, a key that is missing has a share below the threshold, or of at most
+        1 / capacity + surplus / total. Every key returned has a share of at least
+        threshold - 1 / capacity - surplus / total (and less by 1 / total after a fade, which rounds).
 
         >>> summary = SpaceSaving(10)
         >>> summary.offer_many(np.array([7, 7, 7, 8]))
