@@ -219,10 +219,9 @@ def test_other_containers():
 @pytest.mark.parametrize("name", ["dtype", "a"])
 def test_a_table_is_refused_whatever_its_columns_are_called(name):
     pd = pytest.importorskip("pandas")
-    for table in (pd.DataFrame({name: [1, 2]}), pa.table({name: [1, 2]}), pd.DataFrame()):
-        with pytest.raises(InputError, match=r"DataFrame|Table") as caught:
+    for table in (pd.DataFrame({name: [1, 2]}), pa.table({name: [1, 2]})):
+        with pytest.raises(InputError, match=f"got struct<{name}: int64>: convert"):
             hash_keys(table)
-        assert "one column of a table" in str(caught.value)
     assert hash_keys(pd.DataFrame({name: [1, 2]})[name]).tolist() == hash_keys([1, 2]).tolist()
 
 

@@ -58,7 +58,7 @@ def hash_keys(keys: Any) -> Hashes:
     # Ask the class: a DataFrame has an attribute for each of its columns, and one may be called "dtype".
     if type(keys).__module__.partition(".")[0] == "pandas" and hasattr(type(keys), "dtype"):
         return _hash_pandas(keys)
-    if hasattr(keys, "__arrow_c_stream__") and not hasattr(type(keys), "__dataframe__"):
+    if hasattr(keys, "__arrow_c_stream__"):
         return _hash_column(pa.chunked_array(keys))
     if isinstance(keys, Sequence | Iterator):
         return _hash_objects(list(keys))

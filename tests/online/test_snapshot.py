@@ -133,7 +133,7 @@ def test_forged_content_is_refused_or_harmless(seed):
         (("unit",), float("nan"), "unit must be a finite number, got nan"),
         (("choices",), 6, "choices must be at most 5, got 6"),
         (("scheme",), "planned", "planned needs the whole batch"),
-        (("settings", "workers"), 2**31 - 1, "settings cannot be right"),
+        (("settings", "workers"), 2**31 - 1, "loads cannot be right"),
         (("settings", "counters"), 3, "counters 3 is too small"),
         (("settings", "half_life"), "soon", "half_life must be a number of messages"),
         (("arrays", "loads"), 10**12, "loads must be at most"),
