@@ -79,6 +79,8 @@ class Commit:
     """What was committed before: everything up to here, …"""
     batches: tuple[int, ...] = ()
     """… and these batches."""
+    content: str | None = None
+    """A fingerprint of the rows of the (last) batch, if the query has no id to tell a retry from another query."""
 
     @property
     def slot(self) -> int:
@@ -155,13 +157,18 @@ class Committed:
         """Tell whether a batch is committed. Numbers ascend in a query: those up to a merge were part of it."""
         return batch <= self.until or batch in self.batches
 
-    def next(self, batch: int, folder: str, rows: int, identity: dict[str, Any]) -> Commit:
+    @property
+    def content(self) -> str | None:
+        """The fingerprint of the last batch."""
+        return max(self.commits, key=lambda one: one.batch).content if self.commits else None
+
+    def next(self, batch: int, folder: str, rows: int, identity: dict[str, Any], content: str | None) -> Commit:
         """Make the commit of a further batch."""
-        return Commit(batch, False, self.generation, folder, rows, identity, self.until, tuple(self.batches))
+        return Commit(batch, False, self.generation, folder, rows, identity, self.until, tuple(self.batches), content)
 
     def next_merge(self, folder: str, rows: int, identity: dict[str, Any]) -> Commit:
         """Make the commit of a merge of all that counts."""
-        return Commit(self.last, True, self.generation + 1, folder, rows, identity)
+        return Commit(self.last, True, self.generation + 1, folder, rows, identity, content=self.content)
 
     def plus(self, commit: Commit) -> "Committed":
         """Return what counts after a further commit."""
@@ -189,15 +196,30 @@ class CommitLog:
             raise InputError(f"{storage.address}: these totals cannot be read: {problem}; {_REMEDY}") from None
 
     def add(
-        self, storage: Storage, batch: int, identity: dict[str, Any], write: WriteParts, merge: MergeParts
+        self,
+        storage: Storage,
+        batch: int,
+        identity: dict[str, Any],
+        write: WriteParts,
+        merge: MergeParts,
+        content: str | None = None,
     ) -> None:
-        """Write and commit a batch, unless it is committed already; merge if there are enough batches."""
+        """Write and commit a batch, unless it is committed already; merge if there are enough batches.
+
+        Without the id of its query, a batch has a fingerprint of its `content`. Spark only retries the last batch, with
+        the same rows: everything else comes from a query with another checkpoint.
+        """
         identity = json.loads(json.dumps(identity))  # as it will be read
         committed = self._before(storage, batch, identity)
+        if content is not None and (batch < committed.last or (committed.has(batch) and content != committed.content)):
+            raise InputError(
+                f"{storage.address}: batch {batch} was added before with other rows, or batches after it were: "
+                "a query with a new checkpoint needs a new folder"
+            )
         if committed.has(batch):
             return
         folder = _fresh(committed.generation, f"{batch:012d}")
-        commit = committed.next(batch, folder, write(folder), identity)
+        commit = committed.next(batch, folder, write(folder), identity, content)
         storage.append(commit.slot, commit.to_line())
         self._known = committed.plus(commit)
         if len(self._known.batches) >= self._merge_every:

@@ -6,11 +6,13 @@
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from keyspread import checks
@@ -21,7 +23,7 @@ from keyspread.spark.aggregation.sql_parts import SqlParts
 from keyspread.spark.routing.keys import Key, KeyColumn, key_columns, key_texts
 from keyspread.spark.streaming.commits import Commit, CommitLog
 from keyspread.spark.streaming.identity import difference
-from keyspread.spark.streaming.query_id import query_id
+from keyspread.spark.streaming.local_properties import local_property
 from keyspread.spark.streaming.totals_folder import TotalsFolder
 from keyspread.spark.streaming.windows import WATERMARK
 
@@ -35,8 +37,9 @@ class Totals:
     write to. After every `merge_every` batches the partial states are merged into one. A `key` given as a Column must
     not belong to a DataFrame: write `F.col("user")`, not `clicks.user`.
 
-    Numbers of batches ascend, as those of a query do. A query with a new checkpoint numbers its batches from 0 again,
-    so it needs a new folder and is refused the old one.
+    A query with a new checkpoint numbers its batches from 0 again, so it needs a new folder and is refused the old one.
+    Outside of `foreachBatch` and over Spark Connect the id of the query is not known. There only the last batch may be
+    added again, with the same rows; one job per batch computes a fingerprint of them.
 
     >>> from keyspread.spark import Totals, session
     >>> import tempfile
@@ -82,7 +85,9 @@ class Totals:
         def merge(commits: Sequence[Commit], name: str) -> int:
             return folder.write(parts.merge(folder.states(commits, parts.schema)), name)
 
-        self._log.add(folder, batch, self._identity(rows, key, parts), write, merge)
+        identity = self._identity(rows, key, parts)
+        content = None if identity["query"] is not None else _fingerprint(rows)
+        self._log.add(folder, batch, identity, write, merge, content)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return the totals of all committed batches: the result of `groupBy(key).agg(…)` on their rows.
@@ -119,10 +124,19 @@ class Totals:
 
     def _identity(self, rows: DataFrame, key: Sequence[KeyColumn], parts: Parts) -> dict[str, Any]:
         # With a new checkpoint, batches are numbered from 0 again and would be mistaken for the stored ones.
-        return {**self._computes(rows, key, parts), "query": query_id(rows.sparkSession), "rows": _settled(rows.schema.jsonValue())}
+        query = local_property(rows.sparkSession, "sql.streaming.queryId")
+        return {**self._computes(rows, key, parts), "query": query, "rows": _settled(rows.schema.jsonValue())}
 
     def _computes(self, rows: DataFrame, key: Sequence[KeyColumn], parts: Parts) -> dict[str, Any]:
         return {"key": key_texts(key), "aggregates": parts.identity, "states": parts.schema.simpleString()}
+
+
+def _fingerprint(rows: DataFrame) -> str:
+    """Return a text that is the same for the same rows in any order, and most likely another for other rows."""
+    calls = ["count(1)"]
+    if not re.search(r"\bmap<|\bvariant\b", rows.schema.simpleString()):  # Spark cannot hash those
+        calls += ["bit_xor(xxhash64(struct(*)))", "sum(pmod(xxhash64(struct(*)), 1000000007))"]
+    return "-".join(map(str, rows.agg(*map(F.expr, calls)).collect()[0]))
 
 
 def _settled(schema: Any) -> Any:
