@@ -93,8 +93,6 @@ def test_batches_retries_and_merges(spark, static, tmp_path):
     assert len(files(tmp_path / "t", "slot-*/parts-*")) == 4  # the last merge, the one before, and its batches
     slots = [path.parent.parent.name for path in files(tmp_path / "t", "slot-*/commits/*")]
     assert slots == ["slot-1", "slot-1", "slot-1", "slot-2"]
-        "slot-2"
-    ]
 
 
 def test_through_foreach_batch_and_a_new_checkpoint_is_refused(spark, static, tmp_path):
