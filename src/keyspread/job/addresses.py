@@ -1,4 +1,4 @@
-"""Paths and addresses of `keyspread run`: a path is on this machine, an address (s3a://…, dbfs:/…) names its file system."""
+"""Paths and addresses of `keyspread run`: a path is on this machine, an address (s3a://…, dbfs:/…) is elsewhere."""
 
 import os
 import re

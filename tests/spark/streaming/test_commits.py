@@ -6,6 +6,7 @@ Crashes at any step, retries, suspended drivers, readers in between, a second qu
 import json
 import os
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
@@ -31,7 +32,7 @@ class Crash(Exception):  # noqa: N818  (not an error: the driver is killed here)
 class FakeStorage:
     """A fake: files appear whole, one after the other. Nothing else is atomic, and nothing is renamed.
 
-    `at_step` is called before every file is written, listed, read or deleted. It may kill the driver, or let others run.
+    `at_step` is called before a file is written, listed, read or deleted. It may kill the driver, or let others run.
     """
 
     address = "fake"
@@ -218,10 +219,8 @@ def test_a_driver_that_wakes_up_after_five_merges_does_no_harm(seed):
         for _ in range(further):
             world.next()
 
-    try:
+    with suppress(InputError):  # if its files were deleted, it ends
         world.interrupt(lambda: world.add(suspended, batch), second)
-    except InputError:
-        pass  # its files were deleted: it ends
     if world.batch == batch:  # it was never suspended, or before anything else was done
         world.next()
     assert world.read() == world.done

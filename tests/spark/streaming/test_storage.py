@@ -31,7 +31,7 @@ def test_a_folder_by_path_and_by_address(tmp_path, prefix):
 def test_an_address_that_pyarrow_does_not_know_is_never_a_local_folder(tmp_path, monkeypatch, address):
     monkeypatch.chdir(tmp_path)
     for action in (lambda folder: folder.has("a"), lambda folder: folder.write(b"one", "a")):
-        with pytest.raises(OSError, match="pyarrow has no file system for (dbfs|myfs):"):
+        with pytest.raises(OSError, match=r"pyarrow has no file system for (dbfs|myfs):"):
             action(Folder(address))
     with pytest.raises(InputError, match=r"--checkpoint .* cannot be opened .*: use a folder on this machine, or"):
         RunRecord(address).resumes({})
