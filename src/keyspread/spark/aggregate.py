@@ -10,6 +10,7 @@ from keyspread.errors import InputError
 from keyspread.operators import Operator
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
+from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import Key, KeyColumn, key_columns
 from keyspread.spark.spread import with_worker
 from keyspread.spark.streaming.stream_aggregate import aggregate_stream
@@ -87,4 +88,4 @@ def partial(
 ) -> DataFrame:
     """Return the partial states that the workers compute: a row for each key on each worker."""
     routed, worker = with_worker(df, key, workers, scheme, **options)
-    return parts.partial(routed.repartitionById(workers, worker), worker)
+    return parts.partial(move(routed, workers, worker), worker)

@@ -16,6 +16,7 @@ from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
+from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import KeyColumn, key_texts
 from keyspread.spark.spread import with_worker
 from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
@@ -48,7 +49,7 @@ def aggregate_stream(
         "workers": workers,
     }
     routed, worker = with_worker(df, key, workers, scheme, **options)
-    moved = routed.repartitionById(workers, worker).drop(worker)
+    moved = move(routed, workers, worker).drop(worker)
     if windows is None:
         rows = parts.rows(moved)
     else:  # only now, so that a row is moved once, however many windows it is in
