@@ -25,7 +25,7 @@ def busiest_by_chance(messages: float, workers: int, keys: int | None = None) ->
     >>> round(busiest_by_chance(2000, 16), 2), round(busiest_by_chance(2000, 16, keys=5000), 2)
     (1.16, 1.19)
     """
-    workers = checks.whole_number("workers", workers)
+    workers = checks.whole_number("workers", workers, maximum=2**31 - 1)
     if workers == 1 or messages <= 0:
         return 1.0
     mean = messages / workers
