@@ -45,11 +45,11 @@ class Hang(BaseException):
     """An input took too long; no `except Exception` stops it."""
 
 
-class Wrong(Exception):
+class WrongAnswerError(Exception):
     """An answer differs from that of plain Python, or an error is not one line."""
 
 
-class SparkStarts(KeyspreadError):
+class SparkStartsError(KeyspreadError):
     """The command was accepted, and Spark would start now."""
 
 
@@ -67,7 +67,26 @@ class Input:
 
 # ------------------------------------------------------------------------------------------------------------ mutations
 
-ODD = ["", "0", "-1", "NaN", "inf", "1e999", "9" * 40, "null", "true", "{}", "\0", "é", "\u2028", '"', "'", "\t", ",", "\\"]
+ODD = [
+    "",
+    "0",
+    "-1",
+    "NaN",
+    "inf",
+    "1e999",
+    "9" * 40,
+    "null",
+    "true",
+    "{}",
+    "\0",
+    "é",
+    "\u2028",
+    '"',
+    "'",
+    "\t",
+    ",",
+    "\\",
+]
 BOM = b"\xef\xbb\xbf"
 
 
@@ -181,7 +200,9 @@ def parquet(rng: random.Random) -> Input:
 
 
 def tweets(rng: random.Random) -> Input:
-    symbols = [["".join(rng.choices("ABCDEF", k=rng.randint(1, 6))) for _ in range(rng.randint(1, 4))] for _ in range(9)]
+    symbols = [
+        ["".join(rng.choices("ABCDEF", k=rng.randint(1, 6))) for _ in range(rng.randint(1, 4))] for _ in range(9)
+    ]
     texts = [" ".join(f"${symbol}" for symbol in line) for line in symbols]
     if rng.random() < 0.5:
         texts = [json.dumps({"text": text, "created_at": "Wed Aug 27 13:08:45 +0000 2008"}) for text in texts]
@@ -198,7 +219,9 @@ def reader(format: str, **options: Any) -> Callable[[Input, Path], None]:
         if given.expected is not None:
             keys = [found.keys[key] for key in found.hashes.tolist()]
             if keys != given.expected or found.malformed.count:
-                raise Wrong(f"read {keys}, {found.malformed.count} malformed; plain Python reads {given.expected}")
+                raise WrongAnswerError(
+                    f"read {keys}, {found.malformed.count} malformed; plain Python reads {given.expected}"
+                )
 
     return check
 
@@ -235,10 +258,12 @@ def check_plan(given: Input, folder: Path) -> None:
     plan = ks.Plan.from_json(given.content)
     routed = plan.route(np.arange(50))
     if routed.size and not 0 <= routed.min() <= routed.max() < plan.workers:
-        raise Wrong(f"a plan that was accepted routes to {routed.min()} … {routed.max()} of {plan.workers} workers")
+        raise WrongAnswerError(
+            f"a plan that was accepted routes to {routed.min()} … {routed.max()} of {plan.workers} workers"
+        )
     repr(plan)
     if given.expected is not None and plan.to_json() != given.expected:
-        raise Wrong("the plan that was read differs from the one that was written")
+        raise WrongAnswerError("the plan that was read differs from the one that was written")
 
 
 SENDERS: dict[str, bytes] = {}
@@ -259,7 +284,7 @@ def check_snapshot(given: Input, folder: Path) -> None:
     if given.expected is None:
         return  # the mutation changed nothing, or the checksum is equal by chance
     if sender.snapshot() != given.expected:
-        raise Wrong("the sender that was restored differs from the one that was stored")
+        raise WrongAnswerError("the sender that was restored differs from the one that was stored")
 
 
 def results_file(rng: random.Random) -> Input:
@@ -287,19 +312,107 @@ def check_results(given: Input, folder: Path) -> None:
     done = found.done()
     found.table()
     if given.expected is not None and done != given.expected:
-        raise Wrong(f"found {done}, stored {given.expected}")
+        raise WrongAnswerError(f"found {done}, stored {given.expected}")
 
 
 # -------------------------------------------------------------------------------------------------------- command lines
 
-VALUES = ["", "0", "1", "2", "7", "-1", "1e3", "1e9", "NaN", "inf", "1e999", "0.5", "auto", "key", "dc", "planned", "zipf", "drift"]
-VALUES += ["wp", "kafka", "nowhere.tsv", "stream.tsv", "-", "--", "\0", "é", "x" * 5000, "csv", "json", "tsv", "a=sum(b)", "/", "."]
-OPTIONS = ["input", "stream", "source", "data", "seed", "skew", "keys", "every", "hottest", "redrawn", "format", "key", "time"]
-OPTIONS += ["workers", "senders", "sources", "partitions", "threshold", "half-life", "windows", "tolerance", "counters", "capacity"]
-OPTIONS += ["choices", "scheme", "top", "size", "seeds", "schemes", "skews", "brokers", "topic", "aggregate", "plan-in", "rate"]
-OPTIONS += ["trigger", "batches", "seconds", "out-format", "master", "executors", "repetitions", "milliseconds", "no-such-option"]
+VALUES = [
+    "",
+    "0",
+    "1",
+    "2",
+    "7",
+    "-1",
+    "1e3",
+    "1e9",
+    "NaN",
+    "inf",
+    "1e999",
+    "0.5",
+    "auto",
+    "key",
+    "dc",
+    "planned",
+    "zipf",
+    "drift",
+]
+VALUES += [
+    "wp",
+    "kafka",
+    "nowhere.tsv",
+    "stream.tsv",
+    "-",
+    "--",
+    "\0",
+    "é",
+    "x" * 5000,
+    "csv",
+    "json",
+    "tsv",
+    "a=sum(b)",
+    "/",
+    ".",
+]
+OPTIONS = [
+    "input",
+    "stream",
+    "source",
+    "data",
+    "seed",
+    "skew",
+    "keys",
+    "every",
+    "hottest",
+    "redrawn",
+    "format",
+    "key",
+    "time",
+]
+OPTIONS += [
+    "workers",
+    "senders",
+    "sources",
+    "partitions",
+    "threshold",
+    "half-life",
+    "windows",
+    "tolerance",
+    "counters",
+    "capacity",
+]
+OPTIONS += [
+    "choices",
+    "scheme",
+    "top",
+    "size",
+    "seeds",
+    "schemes",
+    "skews",
+    "brokers",
+    "topic",
+    "aggregate",
+    "plan-in",
+    "rate",
+]
+OPTIONS += [
+    "trigger",
+    "batches",
+    "seconds",
+    "out-format",
+    "master",
+    "executors",
+    "repetitions",
+    "milliseconds",
+    "no-such-option",
+]
 FLAGS = ["--json", "--strict", "--streaming", "--no-compare", "--help", "-h", "--verbose"]
-COMMANDS: list[list[str]] = [["simulate"]] * 4 + [["compare"], ["datasets", "describe"], ["datasets", "list"], ["datasets"]]
+COMMANDS: list[list[str]] = [["simulate"]] * 4 + [
+    ["compare"],
+    ["datasets", "describe"],
+    ["datasets", "list"],
+    ["datasets"],
+]
 COMMANDS += [["run"]] * 3 + [["run", "--streaming"], ["bench", "deployment"], ["reproduce"], ["bench"], ["nothing"], []]
 SMALL = ["--messages", "200"]
 
@@ -330,7 +443,7 @@ def check_command(given: Input, folder: Path) -> None:
 
     @contextlib.contextmanager
     def refuse(*_: Any, **__: Any) -> Iterator[None]:
-        raise SparkStarts("Spark would start")
+        raise SparkStartsError("Spark would start")
         yield
 
     out, err = io.StringIO(), io.StringIO()
@@ -342,15 +455,15 @@ def check_command(given: Input, folder: Path) -> None:
         spark_session.spark_session = real
     lines = err.getvalue().splitlines()
     if code not in (0, 2) or (code == 2 and not (lines and lines[-1].startswith("keyspread: error: "))):
-        raise Wrong(f"exit code {code}, {len(lines)} lines: {err.getvalue()[-300:]}")
+        raise WrongAnswerError(f"exit code {code}, {len(lines)} lines: {err.getvalue()[-300:]}")
     if code == 2 and len([line for line in lines if not line.startswith("keyspread: ")]) > 0:
-        raise Wrong(f"{len(lines)} lines for a mistake: {err.getvalue()[:300]}")
+        raise WrongAnswerError(f"{len(lines)} lines for a mistake: {err.getvalue()[:300]}")
     if given.expected is not None:
         workers, seed, scheme = given.expected
         said = json.loads(out.getvalue())
         loads = ks.simulate(ks.streams.zipf(1.4, 50, 200, seed), scheme, workers, seed=seed).loads.tolist()
         if said["loads"] != loads:
-            raise Wrong(f"the command says {said['loads']}, simulate {loads}")
+            raise WrongAnswerError(f"the command says {said['loads']}, simulate {loads}")
 
 
 # --------------------------------------------------------------------------------------------------------------- running
@@ -458,7 +571,8 @@ def main() -> int:
         counts = fuzz(target, inputs, options.seed, options.seconds)
         failures = counts.pop("failures")
         numbers = "".join(f"{count:9,}" for count in counts.values())
-        print(f"{target:10} {inputs:7,}{numbers} {len(failures):6,} {time.perf_counter() - begin:7.0f}", flush=True)
+        seconds = time.perf_counter() - begin
+        print(f"{target:10} {inputs:7,}{numbers} {len(failures):6,} {seconds:7.0f}", flush=True)
         for number, given, why in failures[:20]:
             print(f"    --replay {target}:{number}: {why[:300]}\n        {str(given)[:200]}", flush=True)
         failed, total = failed + len(failures), total + inputs

@@ -37,7 +37,11 @@ def test_a_damaged_table_is_refused_in_one_line(tmp_path):
     Results(tmp_path).add(pa.Table.from_pylist([dict.fromkeys(SCHEMA.names) | {"run": "r"}], schema=SCHEMA))
     (part,) = tmp_path.glob("*.parquet")
     data = part.read_bytes()
-    for damaged in (b"\xef\xbb\xbf" + data, data[:-100] + b"\x0f" * 50 + data[-50:], data[:4] + b"\0" * 300 + data[304:]):
+    for damaged in (
+        b"\xef\xbb\xbf" + data,
+        data[:-100] + b"\x0f" * 50 + data[-50:],
+        data[:4] + b"\0" * 300 + data[304:],
+    ):
         part.write_bytes(damaged)
         with pytest.raises(ks.InputError, match=r"part-.*: is (not a table|damaged) \([^\n]*\): delete the file"):
             Results(tmp_path).table()
