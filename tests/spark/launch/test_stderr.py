@@ -13,7 +13,7 @@ from keyspread.spark.session import _packages_found
 IVY = b"""\t\tWARNINGS
 \t\t::::::::::::::::::::::::::::::::::::::::::::::
 \t\t:: org.apache.spark#spark-sql-kafka-0-10_2.13;4.3.0: not found
-Exception in thread "main" RuntimeException: [unresolved dependency: org.apache.spark#spark-sql-kafka-0-10_2.13;4.3.0: not found]
+RuntimeException: [unresolved dependency: org.apache.spark#spark-sql-kafka-0-10_2.13;4.3.0: not found]
 """
 
 
