@@ -466,7 +466,7 @@ def check_command(given: Input, folder: Path) -> None:
             raise WrongAnswerError(f"the command says {said['loads']}, simulate {loads}")
 
 
-# --------------------------------------------------------------------------------------------------------------- running
+# - running
 
 
 @dataclass(frozen=True)
