@@ -157,7 +157,7 @@ class Plan:
         try:
             content = json.loads(text)
             plan = cls._of(content) if content["format"] == _FORMAT else None
-        except (ValueError, TypeError, KeyError, OverflowError) as problem:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as problem:
             raise InputError(
                 f"not a keyspread plan ({problem!r}); pass the text that Plan.to_json() returned"
             ) from None
