@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, DataType, LongType, StructField, Struc
 from keyspread.errors import InputError, KeyspreadError
 from keyspread.operators import Operator
 from keyspread.spark.aggregation.arrow_functions import Tables, in_batches
-from keyspread.spark.aggregation.folds import groups_of, hashable
+from keyspread.spark.aggregation.groups import groups_of, hashable
 from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash
 from keyspread.spark.streaming.windows import window_of
 

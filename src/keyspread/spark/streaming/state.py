@@ -18,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from keyspread.errors import KeyspreadError
 from keyspread.spark.aggregation.arrow_functions import Tables
-from keyspread.spark.aggregation.folds import groups_of
+from keyspread.spark.aggregation.groups import groups_of
 from keyspread.spark.routing.tags import tags_of
 from keyspread.spark.streaming.identity import difference
 

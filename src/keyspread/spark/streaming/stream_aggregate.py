@@ -1,4 +1,4 @@
-"""`aggregate` of a stream: running totals, or windows.
+"""`aggregate` of a stream by an operator: running totals, or windows.
 
     rows → worker → partial states of the batch → blobs → state partition of the key's owner → rows of the result
          with_worker           packer                           StateMerger                unpacker
@@ -12,10 +12,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.operators import Operator
 from keyspread.spark.aggregation.operator_parts import OperatorParts
-from keyspread.spark.aggregation.sql_parts import SqlParts
 from keyspread.spark.routing.keys import KeyColumn, key_texts
 from keyspread.spark.spread import with_worker
 from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
@@ -28,7 +27,7 @@ _MODES = {"append": "every window once, when it is over", "update": "changed row
 def aggregate_stream(
     df: DataFrame,
     key: Sequence[KeyColumn],
-    parts: SqlParts | OperatorParts,
+    operator: Operator[Any],
     workers: int,
     scheme: str | None,
     windows: Windows | None,
@@ -36,7 +35,7 @@ def aggregate_stream(
     **options: Any,
 ) -> DataFrame:
     """Return running totals, or windows, of a stream; see `keyspread.spark.aggregate`."""
-    workers = checks.whole_number("workers", workers)
+    parts = OperatorParts(df, key, operator, windows.bounds if windows is not None else ())
     mode = _checked_mode(mode, windows)
     check_settings(df.sparkSession, workers)
     # The scheme may change from run to run: it only decides where partial states are computed.
