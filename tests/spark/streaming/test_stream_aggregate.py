@@ -23,10 +23,12 @@ from pyspark.sql import functions as F
 
 from frames import setting
 from keyspread import InputError
+from keyspread.framing import Frame
 from keyspread.operators import Operator
 from keyspread.spark import StreamWatch, Totals, Watch, aggregate, stream_settings
 from keyspread.spark.routing.tags import tags_of
-from keyspread.spark.streaming.state import StateError, StateRules, from_blob, processor, to_blob
+from keyspread.spark.streaming.blobs import StateError, from_blob, to_blob
+from keyspread.spark.streaming.state import StateRules, processor
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -287,6 +289,46 @@ def test_a_key_of_columns_in_windows_and_in_totals(streaming, tmp_path):
     }
 
 
+class TypedReach(Reach):
+    """The same, with a state of columns."""
+
+    state = "n bigint, most bigint"
+
+    def __init__(self, least=-1):
+        self.least = least
+
+    def zero(self):
+        return {"n": 0, "most": self.least}
+
+    def update(self, state, rows):
+        n, most = super().update((state["n"], state["most"]), rows)
+        return {"n": n, "most": most}
+
+    def merge(self, state, other):
+        return {"n": state["n"] + other["n"], "most": max(state["most"], other["most"])}
+
+    def finish(self, state):
+        return state
+
+
+def test_a_restart_with_another_time_zone_and_a_key_that_is_never_null(streaming, tmp_path):
+    """The key is a time, so its Arrow type depends on the session; another operator is refused."""
+    keyed = F.date_trunc("minute", "time").alias("minute")
+    checkpoint, seen = tmp_path / "checkpoint", []
+    for number, zone in enumerate(("UTC", "America/New_York")):
+        put(tmp_path / "in", number, drawn(number, 40, 30.0 * number))
+        stream = stream_of(streaming, tmp_path / "in")
+        key = keyed if number == 0 else F.coalesce(keyed, F.lit(BEGIN)).alias("minute")
+        with setting(streaming, "spark.sql.session.timeZone", zone):
+            rows = stream.select("value", F.lit("k").alias("key"), key)
+            seen += run(aggregate(rows, "minute", TypedReach(), WORKERS), checkpoint, "update")
+    bounded = streaming.read.parquet(str(tmp_path / "in"))
+    assert_alike(latest(seen, lambda row: row["minute"]), plain(bounded, REACH, keyed), lambda row: row["minute"])
+    put(tmp_path / "in", 2, drawn(2, 40))
+    with pytest.raises(StreamingQueryException, match=r"'least': '-1'.* and is now .*'least': '0'"):
+        run(aggregate(rows, "minute", TypedReach(0), WORKERS), checkpoint, "update")
+
+
 def test_the_state_of_worker_w_is_in_state_partition_w(streaming, tmp_path):
     put(tmp_path / "in", 0, drawn(0, 200))
     run(aggregate(stream_of(streaming, tmp_path / "in"), "key", Reach(), WORKERS), tmp_path / "c", "update")
@@ -466,6 +508,24 @@ def test_totals_of_an_operator_and_retried_batches(spark, static, tmp_path):
         assert {row.key: row.n for row in totals.read(spark).collect()} == expected
     totals(batches[0], 0)  # merged long ago
     assert {row.key: row.n for row in totals.read(spark).collect()} == expected
+
+
+def test_a_blob_of_another_version_or_damaged_is_one_line():
+    blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}), {})
+    assert from_blob(blob)["n"].to_pylist() == [5]
+    newer = Frame(b"kspS", 2, "a blob of states", "to_blob").seal(b"anything")
+    with pa.BufferOutputStream() as old, pa.ipc.new_stream(old, pa.schema([("n", pa.int64())])):
+        pass
+    for wrong, message in (
+        (newer, r"cannot be read \(a blob of states has format 2, this keyspread reads 1: use the version"),
+        (blob[:-1], r"cannot be read \(a blob of states of \d+ bytes is damaged or cut short"),
+        (blob[:40] + b"x" + blob[41:], r"cannot be read \(.* is damaged"),
+        (old.getvalue(), "was not written by this version of keyspread: restart the query with the version that"),
+        (b"", "was not written by this version of keyspread"),
+    ):
+        with pytest.raises(StateError, match=f"^the state in the checkpoint {message}") as caught:
+            from_blob(wrong)
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("mode", ["append", "update"])

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from keyspread.spark.aggregation.stored_types import comparable_values
+
 Ints = npt.NDArray[np.int64]
 Columns = Sequence[Any]
 """Arrow arrays, all of one length."""
@@ -60,7 +62,7 @@ def _codes(column: Any) -> Ints:
         encoded = _whole(column).dictionary_encode(null_encoding="encode")
     except pa.ArrowNotImplementedError:  # structs, lists
         seen: dict[Any, int] = {}
-        return np.array([seen.setdefault(hashable(value), len(seen)) for value in column.to_pylist()], np.int64)
+        return np.array([seen.setdefault(hashable(one), len(seen)) for one in comparable_values(column)], np.int64)
     return np.asarray(encoded.indices, np.int64)
 
 

@@ -53,12 +53,12 @@ def aggregate_stream(
     else:  # only now, so that a row is moved once, however many windows it is in
         moved = windows.on(moved)
         rows = parts.rows(moved, windows.start_and_end())
-    rules = StateRules(parts.fold, identity, workers, windows is not None, mode)
-    blobs = rows.mapInArrow(packer(rules, parts.make), _blob_schema(moved, windows))
+    rules = StateRules(parts.states.fold, identity, workers, windows is not None, mode)
+    blobs = rows.mapInArrow(packer(rules, parts.states.make), _blob_schema(moved, windows))
     state = blobs.groupBy("tag").transformWithState(
         processor(rules), "blob binary", mode.capitalize(), "None" if windows is None else "EventTime"
     )
-    return parts.unpacked(state, unpacker(parts.finish))
+    return parts.unpacked(state, unpacker(parts.states.finish))
 
 
 def _blob_schema(rows: DataFrame, windows: Windows | None) -> StructType:
