@@ -1,4 +1,4 @@
-"""Steady rate of running counts of a stream with 10^6 keys, n = 8: an operator, Spark's own count, and a user's operator.
+"""Steady rate of running counts of a stream, 10^6 keys, n = 8: an operator, Spark's own count, a user's operator.
 
 All of them run in one session, one after the other, over the same files: a first batch with every key once fills the
 state, then batches of a Zipf stream are timed. The user's operator is `transformWithState` keyed by the key, in Python.

@@ -234,9 +234,21 @@ class StreamMachine(RuleBasedStateMachine):
         self.nullable = True
         TRIED["runs"] += 1
 
-    @rule(data=st.data(), rows=st.lists(st.tuples(st.integers(-40, 20), st.integers(0, 9)), max_size=8))
-    def batch(self, data, rows):
-        """A batch of rows, some late, of any size, on any workers; then the same batch again if it crashes."""
+    @rule(
+        data=st.data(),
+        zone=st.sampled_from([None, *ZONES]),
+        nullable=st.booleans(),
+        rows=st.lists(st.tuples(st.integers(-40, 20), st.integers(0, 9)), max_size=8),
+    )
+    def batch(self, data, zone, nullable, rows):
+        """Run a batch of rows, some late, of any size, on any workers; if it crashes, run it again.
+
+        With a zone, the query is restarted before, in a session with that time zone; the key may become non-null.
+        """
+        if zone is not None:
+            TRIED["restarts"] += 1
+            self.nullable = nullable
+            self.spark.start(zone, nullable)
         ahead = 100 if self.spark.watermark == -math.inf else int(self.spark.watermark)
         keys = self.values if self.nullable else self.values[1:]
         drawn = [(ahead + at, keys[n % len(keys)], None if n == 9 else n) for at, n in rows]
@@ -245,13 +257,6 @@ class StreamMachine(RuleBasedStateMachine):
             with pytest.raises(CrashError):
                 self.spark.batch(self._placed(data, drawn), data.draw(st.integers(0, self.spark.workers - 1)))
         self._done(self.spark.batch(self._placed(data, drawn)), drawn)
-
-    @rule(zone=st.sampled_from(ZONES), data=st.data())
-    def restart(self, zone, data):
-        """Restart from the checkpoint, in a session with another time zone; the key may become non-null."""
-        TRIED["restarts"] += 1
-        self.nullable = data.draw(st.booleans(), label="nullable")
-        self.spark.start(zone, self.nullable)
 
     @precondition(lambda self: self._stored())
     @rule(data=st.data())
