@@ -13,6 +13,7 @@ from keyspread.spark.aggregation import way
 from keyspread.spark.aggregation.group_by import group_by
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
+from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import Key, KeyColumn, key_columns
 from keyspread.spark.spread import with_worker
 from keyspread.spark.streaming.stream_aggregate import aggregate_stream
@@ -122,7 +123,7 @@ def partial(
         return parts.partial(df)
     routed, worker = with_worker(df, key, workers, scheme, watch=watch, **options)
     _say(watch, _way(df, scheme), df)
-    return parts.partial(routed.repartitionById(workers, worker), worker)
+    return parts.partial(move(routed, workers, worker), worker)
 
 
 def _refuse_options(options: Mapping[str, Any], df: DataFrame) -> None:

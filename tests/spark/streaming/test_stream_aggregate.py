@@ -9,7 +9,6 @@ import math
 import os
 import random
 import sys
-from collections import Counter
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -25,7 +24,7 @@ from frames import setting
 from keyspread import InputError
 from keyspread.framing import Frame
 from keyspread.operators import Operator
-from keyspread.spark import StreamWatch, Totals, Watch, aggregate, stream_settings
+from keyspread.spark import StreamWatch, Watch, aggregate, stream_settings
 from keyspread.spark.routing.tags import tags_of
 from keyspread.spark.streaming.blobs import StateError, from_blob, to_blob
 from keyspread.spark.streaming.state import StateRules, processor
@@ -461,55 +460,6 @@ def test_bad_input(streaming, tmp_path):
         aggregate(marked, key, {"n": "count(*)"}, WORKERS, mode="append")
 
 
-def test_totals_in_a_folder(spark, static, tmp_path):
-    """Through foreachBatch, sketches too; batches are merged meanwhile."""
-    wanted = {**ALL, "about": "approx_count_distinct(value)"}
-    totals = Totals(str(tmp_path / "table"), "key", wanted, 2, merge_every=2)
-    with pytest.raises(InputError, match=r"table: there are no totals \(yet\)"):
-        totals.read(spark)
-    for number in range(5):
-        put(tmp_path / "in", number, drawn(number, 60))
-    query = (
-        stream_of(spark, tmp_path / "in")
-        .writeStream.foreachBatch(totals)
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(120)
-    assert query.exception() is None
-    bounded = spark.read.parquet(str(tmp_path / "in"))
-    expected = plain(bounded, ALL, "key")
-
-    def found():
-        return [row.asDict(True) for row in totals.read(spark).collect()]
-
-    assert_alike([{n: v for n, v in row.items() if n != "about"} for row in found()], expected, by_key)
-    assert [abs(row["about"] - row["many"]) <= 2 for row in found()] == [True] * len(expected)
-    assert sorted(os.listdir(tmp_path / "table")) == [
-        *(f"batch-{batch:012d}" for batch in (2, 3, 4)),
-        "keyspread.json",
-        *(f"until-{batch:012d}" for batch in (1, 3)),
-    ]
-    with pytest.raises(InputError, match=r"belongs to another query .*query was '.*' and is now None"):
-        totals(spark.read.parquet(str(tmp_path / "in")), 7)
-
-
-def test_totals_of_an_operator_and_retried_batches(spark, static, tmp_path):
-    totals = Totals(str(tmp_path), F.col("key"), Reach(), 2, "d-choices", merge_every=2)
-    batches = [
-        spark.createDataFrame(drawn(number, 30), SCHEMA.replace("decimal(10,2)", "bigint")) for number in range(3)
-    ]
-    expected = Counter()
-    for number, rows in enumerate(batches):
-        for _ in range(2):
-            totals(rows, number)
-        expected += Counter(row.key for row in rows.collect())
-        assert {row.key: row.n for row in totals.read(spark).collect()} == expected
-    totals(batches[0], 0)  # merged long ago
-    assert {row.key: row.n for row in totals.read(spark).collect()} == expected
-
-
 def test_a_blob_of_another_version_or_damaged_is_one_line():
     blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}), {})
     assert from_blob(blob)["n"].to_pylist() == [5]
@@ -543,19 +493,3 @@ def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
     closed = list(state.handleExpiredTimer((tags_of(3)[0],), None, expired))
     assert [from_blob(row.blob)["n"].to_pylist() for row in closed] == ([[10]] if mode == "append" else [])
     assert list(handle.kept) == [(10_000_000, 20_000_000)]
-
-
-def test_totals_leave_a_persisted_batch_persisted(spark, tmp_path):
-    rows = spark.range(100).selectExpr("id % 3 AS k").persist()
-    try:
-        Totals(str(tmp_path / "totals"), "k", {"n": "count(*)"}, 2)(rows, 0)
-        assert rows.is_cached
-    finally:
-        rows.unpersist()
-
-
-def test_totals_of_another_expression_with_the_same_name_are_refused(spark, tmp_path):
-    rows, folder = spark.createDataFrame([("a",), ("A",)], "k string"), str(tmp_path / "totals")
-    Totals(folder, F.lower("k").alias("x"), {"n": "count(*)"}, 2)(rows, 0)
-    with pytest.raises(InputError, match=r"key was .*lower.* and is now .*upper"):
-        Totals(folder, F.upper("k").alias("x"), {"n": "count(*)"}, 2)(rows, 1)

@@ -33,12 +33,12 @@ def key_columns(df: DataFrame, key: Key) -> Sequence[KeyColumn]:
     columns = key_parts(key)
     for part in columns:
         kind = type_of(df, part) if isinstance(part, str) else _checked_expression(df, part)
-        if _contains(MapType, kind):
+        if contains(MapType, kind):
             raise InputError(
                 f"column {part!r} has type {kind.simpleString()}, and Spark cannot hash maps; "
                 "use to_json, map_entries or a field of it as key"
             )
-        if _contains(VariantType, kind):
+        if contains(VariantType, kind):
             raise InputError(
                 f"column {part!r} has type {kind.simpleString()}, and Spark cannot hash variants; "
                 "use to_json or variant_get as key"
@@ -191,9 +191,12 @@ def free_name(df: DataFrame, wanted: str) -> str:
     return name
 
 
-def _contains(what: type[DataType], kind: DataType) -> bool:
+def contains(what: type[DataType], kind: DataType) -> bool:
+    """Return whether a type is of this class, or has such a type within it."""
     if isinstance(kind, what):
         return True
     if isinstance(kind, ArrayType):
-        return _contains(what, kind.elementType)
-    return isinstance(kind, StructType) and any(_contains(what, field.dataType) for field in kind.fields)
+        return contains(what, kind.elementType)
+    if isinstance(kind, MapType):
+        return contains(what, kind.keyType) or contains(what, kind.valueType)
+    return isinstance(kind, StructType) and any(contains(what, field.dataType) for field in kind.fields)

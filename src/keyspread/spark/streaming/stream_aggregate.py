@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from keyspread.errors import InputError
 from keyspread.operators import Operator
 from keyspread.spark.aggregation.operator_parts import OperatorParts
+from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import KeyColumn, key_texts
 from keyspread.spark.spread import with_worker
 from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
@@ -47,7 +48,7 @@ def aggregate_stream(
         "workers": workers,
     }
     routed, worker = with_worker(df, key, workers, scheme, **options)
-    moved = routed.repartitionById(workers, worker).drop(worker)
+    moved = move(routed, workers, worker).drop(worker)
     if windows is None:
         rows = parts.rows(moved)
     else:  # only now, so that a row is moved once, however many windows it is in
