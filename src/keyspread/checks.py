@@ -10,7 +10,8 @@ import numpy.typing as npt
 from keyspread.errors import InputError
 
 LARGEST_RATIO = 1e9  # of two capacities: a worker with less would get nothing
-LARGEST_WEIGHT = 2**32  # of one message: the sum of two billion such weights fits in 64 bits
+LARGEST_WEIGHT = 2**32  # of one message: the sum of a billion such weights is still allowed
+LARGEST_TOTAL = 2**62  # of all counts or weights: sums and bounds of it fit in 64 bits
 
 LIMITS = {
     "workers": 100_000,  # a sender counts 10 keys per worker, a plan has 64 buckets per worker
@@ -125,6 +126,18 @@ def weights(values: Any, messages: int) -> npt.NDArray[np.int64]:
         wrong = array.min() if array.min() < 0 else array.max()
         raise InputError(f"a weight must be between 0 and {LARGEST_WEIGHT}, got {wrong}")
     return np.require(array.astype(np.int64, copy=False), requirements=["C", "W"])
+
+
+def weight_of(weighed: npt.NDArray[np.int64]) -> int:
+    """Return the sum of checked weights."""
+    return int(weighed.sum(dtype=np.uint64))  # 64 bits suffice for four billion messages of the largest weight
+
+
+def total(name: str, before: int, added: int) -> int:
+    """Return the sum of two totals, if 64 bits are enough to count with it."""
+    if before + added > LARGEST_TOTAL:
+        raise InputError(f"{name} must be at most {LARGEST_TOTAL}, got {before} + {added}; use a larger unit of weight")
+    return before + added
 
 
 def capacities(values: Any, workers: int) -> tuple[float, ...] | None:
