@@ -207,7 +207,7 @@ def write(path, content):
 
 
 def remove(path):
-    path.unlink()
+    path.unlink(missing_ok=True)
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 

@@ -182,7 +182,7 @@ def _check(options: RunOptions) -> None:
     input, streaming, output = options.input, options.streaming, options.output
     for name in ("rate", "trigger", "seconds"):
         value = getattr(streaming, name)
-        if value is not None and not 0 < checks.number(name, value) < 2**31:
+        if value is not None and checks.not_negative(name, value) == 0:
             raise InputError(f"--{name} must be above 0, got {value:g}")
     if streaming.batches is not None:
         checks.whole_number("batches", streaming.batches)
