@@ -136,7 +136,7 @@ def test_options_reach_the_scheme(run, monkeypatch):
         (["simulate", "--workers", "2.5"], "Invalid value for '--workers': must be a whole number such as"),
         (["simulate", "--messages", "many"], "such as 1000000 or 1e6, got 'many' (see keyspread simulate --help)"),
         (["simulate", "--messages", "1e999999999"], "got '1e999999999'"),
-        (["simulate", "--messages", "1e18"], "not enough memory"),
+        (["simulate", "--messages", "1e18"], "messages must be at most 100000000000, got 1000000000000000000"),
         (["simulate", "--messages", "-1"], "messages must be at least 0, got -1"),
         (["simulate", "--skew", "steep"], "Invalid value for '--skew': must be a number, got 'steep'"),
         (["simulate", "--skew", "-1"], "skew must not be negative, got -1.0"),

@@ -182,8 +182,11 @@ def _check(options: RunOptions) -> None:
     input, streaming, output = options.input, options.streaming, options.output
     for name in ("rate", "trigger", "seconds"):
         value = getattr(streaming, name)
-        if value is not None and checks.not_negative(name, value) == 0:
+        if value is None:
+            continue
+        if value <= 0:
             raise InputError(f"--{name} must be above 0, got {value:g}")
+        checks.not_negative(name, value)  # refuses what is too large, or not a number
     if streaming.batches is not None:
         checks.whole_number("batches", streaming.batches)
     if streaming.live and output.as_json:
