@@ -1,0 +1,157 @@
+"""The faults. Each happens while the queries stand at their gates, or a moment after the gates were opened."""
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from faults import disk
+from faults.gates import READING, open_gate, waiting_process
+from faults.processes import Driver, pick, send, wait_until
+from faults.schedules import Schedule
+
+RANDOM_DELAY = 0.7  # seconds at most from the opening of the gates to a fault at a random moment
+
+
+@dataclass
+class Situation:
+    """What a fault can act on: the driver and the queries that stand at the gate of this fault."""
+
+    driver: Driver
+    work: Path
+    number: int  # of the fault within the group
+    dice: Random
+    standing: list[Schedule]
+    problems: dict[str, str] = field(default_factory=dict)  # schedule -> what must not happen
+
+    def folder(self, schedule: Schedule) -> Path:
+        return schedule.place(self.work).folder
+
+    def readers(self) -> dict[str, int]:
+        """Return the Python workers that wait while they read behind the exchange, by schedule."""
+        found = {}
+        for schedule in self.standing:
+            process = waiting_process(self.folder(schedule), self.number)
+            if schedule.gates[self.number][1] == READING and process:
+                found[schedule.name] = process
+        return found
+
+    def open_gates(self) -> None:
+        for schedule in self.standing:
+            open_gate(self.folder(schedule), self.number)
+
+    def names(self) -> list[str]:
+        return [schedule.name for schedule in self.standing]
+
+
+def executor_reading(now: Situation) -> list[str]:
+    """Kill the executor on which most queries have just begun to read behind the exchange."""
+    on = {name: now.driver.executor_of(process) for name, process in now.readers().items()}
+    crowded = Counter(pid for pid in on.values() if pid is not None).most_common(1)
+    hit = []
+    if crowded and send(crowded[0][0], signal.SIGKILL):
+        hit = [name for name, pid in on.items() if pid == crowded[0][0]]
+    now.open_gates()
+    return hit
+
+
+def python_worker(now: Situation) -> list[str]:
+    """Kill every Python worker that has just begun to read behind the exchange."""
+    hit = [name for name, process in now.readers().items() if send(process, signal.SIGKILL)]
+    now.open_gates()
+    return hit
+
+
+def executor(now: Situation) -> list[str]:
+    """Kill an executor at a random moment of the batches."""
+    pid = pick(now.dice, now.driver.executors)
+    now.open_gates()
+    time.sleep(now.dice.random() * RANDOM_DELAY)
+    return now.names() if pid is not None and send(pid, signal.SIGKILL) else []
+
+
+def driver(now: Situation) -> list[str]:
+    """Kill the driver, at the gates or a moment after, and start it again from the checkpoints."""
+    if now.dice.random() < 0.5:
+        now.open_gates()
+        time.sleep(now.dice.random() * RANDOM_DELAY)
+    now.driver.kill()
+    now.open_gates()
+    now.driver.start()
+    return now.names()
+
+
+def slow_node(now: Situation) -> list[str]:
+    """Stop an executor for a few seconds."""
+    pid = pick(now.dice, now.driver.executors)
+    stopped = pid is not None and send(pid, signal.SIGSTOP)
+    try:
+        now.open_gates()
+        time.sleep(now.dice.uniform(1.5, 4))
+    finally:
+        if pid is not None:
+            send(pid, signal.SIGCONT)
+    return now.names() if stopped else []
+
+
+def full_disk(now: Situation) -> list[str]:
+    """Fill the disk of the checkpoints until every query has failed with an error, then make space again."""
+    state, hold = now.work / "state", now.work / "hold"
+    before = {schedule.name: failures(now.folder(schedule)) for schedule in now.standing}
+
+    def ended(schedule: Schedule) -> bool:
+        folder = now.folder(schedule)
+        return failures(folder) > before[schedule.name] or (folder / "done").exists()
+
+    def all_ended() -> bool:
+        disk.fill(state)  # again and again: a query that fails may delete a file
+        return all(map(ended, now.standing))
+
+    hold.touch()
+    disk.fill(state)
+    now.open_gates()
+    if not wait_until(all_ended):
+        now.problems |= {s.name: "the disk was full, and the query did not fail" for s in now.standing if not ended(s)}
+    disk.free(state)
+    hold.unlink()
+    return [s.name for s in now.standing if failures(now.folder(s)) > before[s.name]]
+
+
+def two_drivers(now: Situation) -> list[str]:
+    """Start a second driver on the same checkpoints, and let both run until the second has ended."""
+    hold = now.work / "hold"
+    second = Driver(now.driver.cluster, now.driver.work, now.driver.speculation, second=True)
+
+    def met(schedule: Schedule) -> bool:
+        return any(now.folder(schedule).glob("second-*"))
+
+    hold.touch()
+    second.start()
+    try:
+        wait_until(lambda: all(map(met, now.standing)) or not second.runs())
+        now.open_gates()
+        if not wait_until(lambda: not second.runs()):
+            now.problems |= {s.name: "the second driver did not end" for s in now.standing}
+    finally:
+        second.kill()
+        hold.unlink()
+    return [schedule.name for schedule in now.standing if met(schedule)]
+
+
+def failures(folder: Path) -> int:
+    """Return how often a query has failed."""
+    return len(list(folder.glob("failed-*")))
+
+
+KINDS: dict[str, Callable[[Situation], list[str]]] = {
+    "executor, reading": executor_reading,
+    "Python worker": python_worker,
+    "executor": executor,
+    "driver": driver,
+    "slow node": slow_node,
+    "full disk": full_disk,
+    "two drivers": two_drivers,
+}
