@@ -6,13 +6,13 @@ same faults; each has its own stream, its own checkpoint and its own moments. A 
 batch has begun, a task reads behind the exchange, the sink has written) until the others stand at theirs. Then one
 fault hits all of them:
 
-    executor, reading   kill -9 of an executor on which tasks read behind the exchange
-    Python worker       kill -9 of the Python workers that read behind the exchange
-    executor            kill -9 of an executor at a random moment
-    driver              kill -9 of the driver, restarted from the checkpoints
-    slow node           SIGSTOP of an executor for seconds, in half of the groups with speculation
-    full disk           no space for checkpoints and totals: the query must fail, and go on when there is space
-    two drivers         a second driver on the same checkpoints, both at once
+    reading    kill -9 of an executor on which tasks read behind the exchange
+    python     kill -9 of the Python workers that read behind the exchange
+    executor   kill -9 of an executor at a random moment
+    driver     kill -9 of the driver, restarted from the checkpoints
+    slow       SIGSTOP of an executor for seconds, in half of the groups with speculation
+    disk       no space for checkpoints and totals: the query must fail, and continue when there is space
+    second     a second driver on the same checkpoints, both at once
 
 Every attempt of every batch is compared with plain Python over the same rows. Spark's protection against rows in
 another order is off for half of the schedules that have a shuffle upstream. Results are kept: a campaign that is
@@ -95,7 +95,7 @@ def run(todo: list[Schedule], folder: Path, results: Results, keep_seeds: bool) 
     begun, ended = time.monotonic(), 0
     with Campaign(folder, console.print) as campaign:
         if campaign.no_disk:
-            console.print(f"the fault 'full disk' is left out: {campaign.no_disk}")
+            console.print(f"the fault 'disk' is left out: {campaign.no_disk}")
         for group, members in groupby(todo, key=lambda one: one.group):
             schedules = list(members)
             console.print(f"group {group}: {len(schedules)} schedules; {', then '.join(schedules[0].faults)}")

@@ -6,12 +6,15 @@ import random
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from keyspread.spark.launch.cluster import Cluster
 
 from faults import disk
+from faults.fork_server import ForkServer
 from faults.gates import waiting_process
 from faults.kinds import KINDS, Situation
 from faults.plain import Answer, ordered
@@ -33,21 +36,26 @@ class Campaign:
     def __enter__(self) -> "Campaign":
         """Start the cluster."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.cluster.__enter__()
+        with ExitStack() as stack:
+            stack.enter_context(self.cluster)
+            os.environ["PYSPARK_PYTHON"] = str(stack.enter_context(ForkServer()).python)  # for drivers
+            self.stack = stack.pop_all()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error: Any) -> None:
         """End every process."""
         if self.driver is not None:
             self.driver.kill()
-        self.cluster.__exit__(*error)  # type: ignore[arg-type]
+        self.stack.__exit__(*error)
 
     def run(self, schedules: list[Schedule]) -> list[Result]:
         """Run the schedules of one group at the same time, and compare what they wrote with the plain answers."""
         group = Group(schedules, self.folder / f"group-{schedules[0].group:03d}", self.no_disk)
         group.write()
+        unfinished = self.folder / ".next"
+        unfinished.write_text(str(group.work))
+        unfinished.rename(self.folder / "next")
         driver = self._driver(schedules[0].group)
-        (self.folder / "next").write_text(str(group.work))
         begun = time.monotonic()
 
         def tell(what: str) -> None:
@@ -82,7 +90,7 @@ class Group:
 
     def __init__(self, schedules: list[Schedule], work: Path, no_disk: str | None) -> None:
         self.schedules, self.work, self.faults = schedules, work, schedules[0].faults
-        self.skipped = no_disk if no_disk and "full disk" in self.faults else ""
+        self.skipped = no_disk if no_disk and "disk" in self.faults else ""
         self.hits: dict[int, list[str]] = {}
         self.problems: dict[str, str] = {}
 
@@ -92,7 +100,7 @@ class Group:
         self.work.mkdir()
         state = self.work / "state"
         state.mkdir()
-        if "full disk" in self.faults and not self.skipped:
+        if "disk" in self.faults and not self.skipped:
             disk.mount(state)
         for schedule in self.schedules:
             schedule.write(self.work)
@@ -124,13 +132,13 @@ class Group:
         seen, until = -1, time.monotonic() + PATIENCE
         while not all(map(ask, self.schedules)):
             if not driver.runs():
-                driver.start()
+                driver.restart_after_crash()
             now = sum(1 for _ in self.work.glob("*/*"))
             if now != seen:
                 seen, until = now, time.monotonic() + PATIENCE
             if time.monotonic() > until:
                 return False
-            time.sleep(0.05)
+            time.sleep(0.2)
         return True
 
     def cause(self, number: int, driver: Driver) -> None:
@@ -140,7 +148,7 @@ class Group:
         dice = random.Random(f"{first.seed}/{first.group}/fault {number}")
         situation = Situation(driver, self.work, number, dice, standing)
         fault = self.faults[number]
-        if fault == "full disk" and self.skipped:
+        if fault == "disk" and self.skipped:
             situation.open_gates()
             self.hits[number] = []
             return

@@ -6,7 +6,6 @@
 A query that fails is started again from its checkpoint, as its user would do; the second driver does not do that.
 """
 
-import contextlib
 import json
 import os
 import shutil
@@ -23,8 +22,9 @@ from faults.schedules import Schedule
 from faults.streams import FILES, SCHEMA
 from faults.ways import END, WORKERS
 
-RESTARTS = 30  # of one query, then it is given up; Spark gives a Python worker only ten seconds to start
-POLL = 0.05
+AT_ONCE = 3  # queries that start
+RESTARTS = 30  # of one query, then it is given up
+POLL = 0.1
 
 
 class Query:
@@ -68,6 +68,10 @@ class Query:
             hidden.write_text(json.dumps(answer))
             hidden.rename(hidden.with_name(f"{number}-{hidden.name[1:]}.json"))
 
+    def starting(self) -> bool:
+        """Tell whether the query runs and its first batch has not begun."""
+        return self.query is not None and not self.ended and not any(self.place.folder.glob(self.mark("begun-*").name))
+
     def step(self, hold: bool) -> None:
         """Start the query if it does not run; finish it if it has ended."""
         if self.ended or (self.query is not None and self.query.isActive):
@@ -106,7 +110,9 @@ def serve(spark: Any, work: Path, second: bool) -> None:
     queries = [Query(spark, schedule, work, second) for schedule in schedules]
     while not all(query.ended for query in queries):
         for query in queries:
-            query.step((work / "hold").exists() and not second)
+            # Not all at once: Spark gives the Python process of a stateful query only ten seconds to start.
+            many = sum(other.starting() for other in queries) >= AT_ONCE
+            query.step(hold=many or ((work / "hold").exists() and not second))
         time.sleep(POLL)
 
 
@@ -119,11 +125,10 @@ def main(url: str, settings: str, work: Path, second: bool) -> None:
     name.write_text(f"{os.getpid()} {spark.sparkContext.applicationId}")
     served = ""
     while not (second and served):
-        with contextlib.suppress(FileNotFoundError):
-            wanted = (work / "next").read_text()
-            if wanted != served:
-                serve(spark, Path(wanted), second)
-                served = wanted
+        wanted = (work / "next").read_text()
+        if wanted != served:
+            serve(spark, Path(wanted), second)
+            served = wanted
         time.sleep(POLL)
     spark.stop()
 

@@ -147,11 +147,11 @@ def failures(folder: Path) -> int:
 
 
 KINDS: dict[str, Callable[[Situation], list[str]]] = {
-    "executor, reading": executor_reading,
-    "Python worker": python_worker,
+    "reading": executor_reading,
+    "python": python_worker,
     "executor": executor,
     "driver": driver,
-    "slow node": slow_node,
-    "full disk": full_disk,
-    "two drivers": two_drivers,
+    "slow": slow_node,
+    "disk": full_disk,
+    "second": two_drivers,
 }

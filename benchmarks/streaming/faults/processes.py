@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from keyspread.errors import KeyspreadError
 from keyspread.spark.launch.cluster import Cluster, running_processes
 
-EXECUTORS, CORES = 3, 6
+EXECUTORS, CORES = 3, 4
 HERE = Path(__file__).parent.parent
 SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # processes live for minutes: optimized code does not pay
 SETTINGS = {
@@ -23,12 +24,14 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": SHORT,
     "spark.executor.extraJavaOptions": SHORT,
-    "spark.python.daemon.module": "keyspread.spark.launch.daemon",
+    "spark.python.daemon.module": "keyspread.deployment.kernel_daemon",  # each Python worker starts with the kernels
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
     "spark.shuffle.io.retryWait": "100ms",  # do not wait long for a killed executor
     "spark.sql.files.minPartitionNum": EXECUTORS * CORES,  # the same input partitions, however many executors live
     "spark.sql.streaming.pollingDelay": "50ms",
+    "spark.sql.codegen.wholeStage": "false",  # rows are few: compiling an expression takes longer than evaluating it
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "UTC",
 }
 SPECULATION = {
@@ -37,6 +40,7 @@ SPECULATION = {
     "spark.speculation.multiplier": "1.5",
     "spark.speculation.quantile": "0.5",
 }
+CRASHES = 5  # of a driver that nobody killed
 PATIENCE = 300  # seconds to wait for something that will happen; then the schedule has failed
 
 
@@ -61,6 +65,7 @@ class Driver:
     def __init__(self, cluster: Cluster, work: Path, speculation: bool, second: bool = False) -> None:
         self.cluster, self.work, self.speculation, self.second = cluster, work, speculation, second
         self.process: subprocess.Popen[bytes] | None = None
+        self.crashes = 0
 
     @property
     def _name(self) -> Path:
@@ -83,6 +88,14 @@ class Driver:
     def runs(self) -> bool:
         """Tell whether the process lives."""
         return self.process is not None and self.process.poll() is None
+
+    def restart_after_crash(self) -> None:
+        """Start a driver that ended by itself again, unless it always does."""
+        self.crashes += 1
+        if self.crashes > CRASHES:
+            raise KeyspreadError(f"the driver ended by itself {self.crashes} times: see {self.work / 'driver.log'}")
+        self.kill()
+        self.start()
 
     def kill(self) -> None:
         """End the process and its JVM at once."""
