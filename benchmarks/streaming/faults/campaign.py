@@ -38,7 +38,8 @@ class Campaign:
         self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.enter_context(self.cluster)
-            os.environ["PYSPARK_PYTHON"] = str(stack.enter_context(ForkServer()).python)  # for drivers
+            server = stack.enter_context(ForkServer(self.folder / "helpers.log"))
+            os.environ["PYSPARK_PYTHON"] = str(server.python)  # for drivers
             self.stack = stack.pop_all()
         return self
 
@@ -66,7 +67,7 @@ class Campaign:
                 tell(f"not everybody arrived at {fault}: {', '.join(group.absent(number))}")
             tell(f"all stand at {fault}")
             group.cause(number, driver)
-            tell(f"{fault} hit {len(group.hit_by(number))} of {len(schedules)}")
+            tell(f"{fault} hit {sum(fault in hits for hits in group.hits.values())} of {len(schedules)}")
         if not group.wait(group.done, driver):
             tell("not every query has ended")
             driver.kill()
@@ -91,7 +92,7 @@ class Group:
     def __init__(self, schedules: list[Schedule], work: Path, no_disk: str | None) -> None:
         self.schedules, self.work, self.faults = schedules, work, schedules[0].faults
         self.skipped = no_disk if no_disk and "disk" in self.faults else ""
-        self.hits: dict[int, list[str]] = {}
+        self.hits: dict[str, list[str]] = {}  # schedule -> the faults that hit it
         self.problems: dict[str, str] = {}
 
     def write(self) -> None:
@@ -150,14 +151,10 @@ class Group:
         fault = self.faults[number]
         if fault == "disk" and self.skipped:
             situation.open_gates()
-            self.hits[number] = []
             return
-        self.hits[number] = KINDS[fault](situation)
+        for name, what in KINDS[fault](situation).items():
+            self.hits.setdefault(name, []).append(what)
         self.problems |= situation.problems
-
-    def hit_by(self, number: int) -> list[str]:
-        """Return the schedules that a fault hit."""
-        return self.hits.get(number, [])
 
     def judge(self, schedule: Schedule) -> Result:
         """Compare what was written with the plain answer."""
@@ -170,7 +167,7 @@ class Group:
             sum(map(len, schedule.batches)),
             len(schedule.batches),
             list(schedule.faults),
-            [fault for number, fault in enumerate(self.faults) if schedule.name in self.hit_by(number)],
+            self.hits.get(schedule.name, []),
             not problem,
             problem,
             [short(path.read_text()) for path in sorted(folder.glob("*failed-*"))],

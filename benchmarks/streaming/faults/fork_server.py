@@ -21,6 +21,9 @@ HELPER = "pyspark.sql.streaming.transform_with_state_driver_worker"
 class ForkServer:
     """The server as a process; `python` is the script for PYSPARK_PYTHON."""
 
+    def __init__(self, log: Path) -> None:
+        self.log = log
+
     def __enter__(self) -> "ForkServer":
         """Start it. A helper that comes too early waits in the queue of the socket."""
         self.folder = tempfile.TemporaryDirectory(prefix="keyspread-fork-")
@@ -35,7 +38,8 @@ exec "{sys.executable}" "$@"
         listening.bind(str(address))
         listening.listen(100)
         command = [sys.executable, __file__, "serve", str(listening.fileno())]
-        self.process = subprocess.Popen(command, pass_fds=[listening.fileno()], stdin=subprocess.DEVNULL)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, pass_fds=[listening.fileno()], stdout=log, stderr=log)
         listening.close()
         return self
 

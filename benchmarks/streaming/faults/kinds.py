@@ -13,6 +13,7 @@ from faults.gates import READING, open_gate, waiting_process
 from faults.processes import Driver, pick, send, wait_until
 from faults.schedules import Schedule
 
+Hits = dict[str, str]  # schedule -> the fault that hit it
 RANDOM_DELAY = 0.7  # seconds at most from the opening of the gates to a fault at a random moment
 
 
@@ -47,33 +48,33 @@ class Situation:
         return [schedule.name for schedule in self.standing]
 
 
-def executor_reading(now: Situation) -> list[str]:
+def executor_reading(now: Situation) -> Hits:
     """Kill the executor on which most queries have just begun to read behind the exchange."""
     on = {name: now.driver.executor_of(process) for name, process in now.readers().items()}
     crowded = Counter(pid for pid in on.values() if pid is not None).most_common(1)
-    hit = []
-    if crowded and send(crowded[0][0], signal.SIGKILL):
-        hit = [name for name, pid in on.items() if pid == crowded[0][0]]
+    killed = crowded[0][0] if crowded and send(crowded[0][0], signal.SIGKILL) else None
     now.open_gates()
-    return hit
+    if killed is None:
+        return {}
+    return {name: "reading" if on.get(name) == killed else "executor" for name in now.names()}
 
 
-def python_worker(now: Situation) -> list[str]:
+def python_worker(now: Situation) -> Hits:
     """Kill every Python worker that has just begun to read behind the exchange."""
     hit = [name for name, process in now.readers().items() if send(process, signal.SIGKILL)]
     now.open_gates()
-    return hit
+    return dict.fromkeys(hit, "python")
 
 
-def executor(now: Situation) -> list[str]:
+def executor(now: Situation) -> Hits:
     """Kill an executor at a random moment of the batches."""
     pid = pick(now.dice, now.driver.executors)
     now.open_gates()
     time.sleep(now.dice.random() * RANDOM_DELAY)
-    return now.names() if pid is not None and send(pid, signal.SIGKILL) else []
+    return dict.fromkeys(now.names(), "executor") if pid is not None and send(pid, signal.SIGKILL) else {}
 
 
-def driver(now: Situation) -> list[str]:
+def driver(now: Situation) -> Hits:
     """Kill the driver, at the gates or a moment after, and start it again from the checkpoints."""
     if now.dice.random() < 0.5:
         now.open_gates()
@@ -81,10 +82,10 @@ def driver(now: Situation) -> list[str]:
     now.driver.kill()
     now.open_gates()
     now.driver.start()
-    return now.names()
+    return dict.fromkeys(now.names(), "driver")
 
 
-def slow_node(now: Situation) -> list[str]:
+def slow_node(now: Situation) -> Hits:
     """Stop an executor for a few seconds."""
     pid = pick(now.dice, now.driver.executors)
     stopped = pid is not None and send(pid, signal.SIGSTOP)
@@ -94,17 +95,19 @@ def slow_node(now: Situation) -> list[str]:
     finally:
         if pid is not None:
             send(pid, signal.SIGCONT)
-    return now.names() if stopped else []
+    return dict.fromkeys(now.names(), "slow") if stopped else {}
 
 
-def full_disk(now: Situation) -> list[str]:
+def full_disk(now: Situation) -> Hits:
     """Fill the disk of the checkpoints until every query has failed with an error, then make space again."""
     state, hold = now.work / "state", now.work / "hold"
     before = {schedule.name: failures(now.folder(schedule)) for schedule in now.standing}
 
     def ended(schedule: Schedule) -> bool:
         folder = now.folder(schedule)
-        return failures(folder) > before[schedule.name] or (folder / "done").exists()
+        # A query may find just enough space, because another one deleted a file: then it was not hit.
+        passed = (folder / "done").exists() or waiting_process(folder, now.number + 1) is not None
+        return passed or failures(folder) > before[schedule.name]
 
     def all_ended() -> bool:
         disk.fill(state)  # again and again: a query that fails may delete a file
@@ -117,10 +120,10 @@ def full_disk(now: Situation) -> list[str]:
         now.problems |= {s.name: "the disk was full, and the query did not fail" for s in now.standing if not ended(s)}
     disk.free(state)
     hold.unlink()
-    return [s.name for s in now.standing if failures(now.folder(s)) > before[s.name]]
+    return {s.name: "disk" for s in now.standing if failures(now.folder(s)) > before[s.name]}
 
 
-def two_drivers(now: Situation) -> list[str]:
+def two_drivers(now: Situation) -> Hits:
     """Start a second driver on the same checkpoints, and let both run until the second has ended."""
     hold = now.work / "hold"
     second = Driver(now.driver.cluster, now.driver.work, now.driver.speculation, second=True)
@@ -138,7 +141,7 @@ def two_drivers(now: Situation) -> list[str]:
     finally:
         second.kill()
         hold.unlink()
-    return [schedule.name for schedule in now.standing if met(schedule)]
+    return {schedule.name: "second" for schedule in now.standing if met(schedule)}
 
 
 def failures(folder: Path) -> int:
@@ -146,7 +149,7 @@ def failures(folder: Path) -> int:
     return len(list(folder.glob("failed-*")))
 
 
-KINDS: dict[str, Callable[[Situation], list[str]]] = {
+KINDS: dict[str, Callable[[Situation], Hits]] = {
     "reading": executor_reading,
     "python": python_worker,
     "executor": executor,
