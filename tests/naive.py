@@ -240,22 +240,23 @@ def halvings_for(counts: object, mark: object) -> int:
 Counters = dict[int, tuple[int, int]]  # key -> (count, error)
 
 
-def after_offer(counters: Counters, key: int, amount: int, capacity: int, level: int = 1) -> list[Counters]:
+def after_offer(counters: Counters, key: int, amount: int, capacity: int) -> list[Counters]:
     """All states that one offer may lead to: one per counter that may be taken, if one must be taken.
 
-    Which of several least counters SpaceSaving takes depends on its queue. `level` is the number of counts that the
-    queue does not tell apart: 1 without weights.
+    Which of several least counters SpaceSaving takes depends on its queue.
     """
     if key in counters:
         count, error = counters[key]
         return [counters | {key: (count + amount, error)}]
+    if amount == 0:
+        return [counters]
     if len(counters) < capacity:
         return [counters | {key: (amount, 0)}]
-    lowest = min(count for count, _ in counters.values()) // level
+    lowest = min(count for count, _ in counters.values())
     return [
         {other: rest for other, rest in counters.items() if other != taken} | {key: (count + amount, count)}
         for taken, (count, _) in counters.items()
-        if count // level == lowest
+        if count == lowest
     ]
 
 
@@ -271,6 +272,8 @@ class Mark(NamedTuple):
 
 class ExactCounts:
     """Exact counts of all keys. The interface is that of SpaceSaving, which is exact while it has free counters."""
+
+    surplus = 0
 
     def __init__(self) -> None:
         self.total = self.messages = 0
@@ -416,7 +419,8 @@ class Sender:
         if self.messages >= self.review_at:
             self.review()
         self.counts.offer(key, weight)
-        return self.counts.bounds(key)[1] >= self.threshold * self.counts.total + self.margin * self.counts.unit
+        count = self.counts.bounds(key)[1] - self.counts.surplus
+        return count >= self.threshold * self.counts.total + self.margin * self.counts.unit
 
     def review(self) -> None:
         """Margin and choices change only here, every 64 messages, or every sixteenth of what was counted."""
@@ -439,7 +443,8 @@ class Sender:
         """Every hot key has a list of workers: as long as its share needs, longer if the loads show it is too short."""
         n, total = self.workers, max(1, self.counts.total)
         least_count = self.threshold * self.counts.total + self.margin * self.unit
-        hot = [(key, count) for key, _, count in self.counts.top(10**9) if count >= least_count]
+        counted = [(key, upper - self.counts.surplus) for key, _, upper in self.counts.top(10**9)]
+        hot = [(key, count) for key, count in counted if count >= least_count]
         hot.sort(key=lambda item: (-item[1], item[0] & MASK))
         known, relative_loads = total / self.unit, self.relative_loads
         forgotten = 1 - known / max(known, self.messages)

@@ -48,7 +48,7 @@ TAKE_WORKERS = [
         (None, "workers must be a whole number, got None"),
         (True, "workers must be a whole number, got True"),
         (math.nan, "workers must be a whole number, got nan"),
-        (2**31, "workers must be at most 2147483647, got 2147483648"),
+        (2**31, "workers must be at most 100000, got 2147483648"),
     ],
 )
 def test_workers(call, workers, message):
@@ -330,7 +330,7 @@ def test_an_unknown_option_is_not_ignored(scheme):
     ("call", "message"),
     [
         (lambda: ks.plan(HASHES, 10, buckets=9), "buckets must be at least 10, got 9"),
-        (lambda: ks.plan(HASHES, 10, buckets=2**40), "buckets must be at most 2147483648, got 1099511627776"),
+        (lambda: ks.plan(HASHES, 10, buckets=2**40), "buckets must be at most 16777216, got 1099511627776"),
         (lambda: ks.plan(HASHES, 10, buckets="all"), "buckets must be a whole number, got 'all'"),
         (lambda: ks.plan(HASHES, 10).route(HASHES, start=-1), "start must be at least 0, got -1"),
         (lambda: ks.plan(HASHES, 10).route(HASHES, start=0.5), "start must be a whole number, got 0.5"),
@@ -345,3 +345,26 @@ def test_capacities_that_differ_too_much(capacities):
     with pytest.raises(ks.InputError, match="capacities must be within a factor of 1e\\+09 of each other"):
         ks.Sender("pk", 3, capacities=capacities)
     assert ks.Sender("pk", 3, capacities=[1e308, 1e308, 1e307]).settings.capacities
+
+
+def test_a_total_beyond_64_bits_is_refused_before_anything_changes():
+    summary = ks.SpaceSaving(3)
+    summary.offer(7, 2**62)
+    limit = f"the total must be at most {2**62}, got {2**62} + "
+    assert refused(summary.offer, 7, 2**62) == f"{limit}{2**62}; use a larger unit of weight"
+    assert refused(summary.offer, 8, 1).startswith(limit)
+    assert refused(summary.offer_many, np.array([8])).startswith(limit)
+    assert refused(summary.offer_many, np.array([8]), np.array([5])).startswith(limit)
+    assert refused(summary.merge, summary).startswith("the total of both must be at most")
+    assert (summary.total, summary.top(3)) == (2**62, [(7, 2**62, 2**62)])
+
+
+@pytest.mark.parametrize("scheme", ks.SCHEMES)
+def test_loads_beyond_64_bits_are_refused_before_anything_changes(scheme):
+    sender = ks.Sender(scheme, 2, choices=2)
+    sender.route(np.arange(3), np.full(3, 2**32))
+    sender._state.balance.loads[0] = 2**62 - 2**34  # as after a billion such messages
+    before = sender.snapshot()
+    message = refused(sender.route, np.arange(9), np.full(9, 2**32))
+    assert message.startswith(f"the sum of all loads must be at most {2**62}, got ")
+    assert sender.snapshot() == before

@@ -216,6 +216,15 @@ def test_other_containers():
     assert_hashes(pa.array([b"ab", None], pa.binary(2)), [b"ab", None])
 
 
+@pytest.mark.parametrize("name", ["dtype", "a"])
+def test_a_table_is_refused_whatever_its_columns_are_called(name):
+    pd = pytest.importorskip("pandas")
+    for table in (pd.DataFrame({name: [1, 2]}), pa.table({name: [1, 2]})):
+        with pytest.raises(InputError, match=f"got struct<{name}: int64>: convert"):
+            hash_keys(table)
+    assert hash_keys(pd.DataFrame({name: [1, 2]})[name]).tolist() == hash_keys([1, 2]).tolist()
+
+
 def test_pandas():
     pd = pytest.importorskip("pandas")
     assert_hashes(pd.Series(["a", None, float("nan")]), ["a", None, None])

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import naive
 from keyspread import SpaceSaving
-from keyspread.kernels.summary import SHIFT
 from keyspread.streams import zipf
 
 capacities = st.integers(1, 25)
@@ -308,28 +307,6 @@ def test_memory_does_not_grow_with_the_number_of_keys():
     assert len(pickle.dumps(large)) == pytest.approx(len(pickle.dumps(small)), rel=0.05)
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.integers(0, 12), max_size=200),
-    st.lists(st.integers(5, 20), max_size=200),
-    st.integers(1, 25),
-    st.integers(0, 5),
-)
-def test_bounds_hold_when_the_past_fades_and_the_rest_stays(past, recent, capacity, halvings):
-    summary = SpaceSaving(capacity)
-    summary.offer_many(np.array(past, np.int64))
-    mark = summary.mark()
-    summary.offer_many(np.array(recent, np.int64))
-    lost = summary.bounds(999)[1]  # the most that a key that lost its counter may have had
-    summary.fade_until(mark, halvings)
-    assert summary.total == (len(past) >> halvings) + len(recent)
-    for key in range(21):
-        lower, upper = summary.bounds(key)
-        assert lower <= (past.count(key) >> halvings) + recent.count(key) <= upper + lost
-        if len({*past, *recent}) <= capacity:
-            assert (past.count(key) >> halvings) + recent.count(key) <= upper
-
-
 # Weights.
 
 
@@ -338,7 +315,7 @@ def test_bounds_hold_when_the_past_fades_and_the_rest_stays(past, recent, capaci
     st.integers(1, 30),
 )
 def test_bounds_hold_for_weights(messages, capacity):
-    """For keys with and without a counter, before and after a merge. The width may grow by the mean weight."""
+    """For keys with and without a counter, before and after a merge."""
     summary, other = SpaceSaving(capacity), SpaceSaving(capacity)
     keys, weights = np.array([key for key, _ in messages], np.int64), np.array([w for _, w in messages], np.int64)
     half = len(messages) // 2
@@ -352,10 +329,7 @@ def test_bounds_hold_for_weights(messages, capacity):
         for key in range(41):
             lower, upper = one.bounds(key)
             assert lower <= counts[key] <= upper
-    for one, own in ((summary, weights[:half]), (other, weights[half:])):
-        mean = max(np.cumsum(own) / np.arange(1, own.size + 1), default=0)  # the largest mean so far
-        for _, lower, upper in one.top(capacity):
-            assert upper - lower <= one.total / capacity + mean
+            assert (upper - lower) * capacity <= one.total
     copy = SpaceSaving.of_counters(capacity, **summary.counters())
     assert copy.top(capacity) == summary.top(capacity)
     assert (copy.total, copy.unit) == (summary.total, summary.unit)
@@ -373,7 +347,6 @@ def test_large_weights_need_no_long_search():
     """Weights up to a million, and a new key with every message: every message needs the least counter."""
     summary = SpaceSaving(1000)
     summary.offer_many(np.arange(300_000), np.random.default_rng(1).integers(1, 1 << 20, 300_000))
-    assert summary.arrays.scalars[SHIFT] >= 18
     assert max(upper for _, _, upper in summary.top(1)) <= summary.total / 1000 * 1.2
 
 

@@ -14,11 +14,13 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from keyspread.operators import Operator
 from keyspread.spark import aggregate, session, stream_settings
 from keyspread.spark.launch.cluster import running_processes
 from keyspread.streams import ZipfStream
@@ -32,6 +34,25 @@ SMALL = {
     "spark.python.daemon.module": "keyspread.spark.launch.daemon",
 }
 WORKERS, KEYS, ROWS, BATCHES, EVERY = 2, 2_000, 4_000, 500, 100
+
+
+class OwnCount(Operator[dict[str, int]]):
+    """A count per key, with a typed state."""
+
+    state = schema = "n bigint"
+    batches = "arrow"
+
+    def zero(self) -> dict[str, int]:
+        return {"n": 0}
+
+    def update(self, state: dict[str, int], rows: Any) -> dict[str, int]:
+        return {"n": state["n"] + int(rows.num_rows)}
+
+    def merge(self, state: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+        return {"n": state["n"] + other["n"]}
+
+    def finish(self, state: dict[str, int]) -> dict[str, Any]:
+        return state
 
 
 def memory() -> float:
@@ -72,7 +93,7 @@ def main() -> None:
     spark = session(master="local[2]", **stream_settings(WORKERS), **SMALL)
     checkpoint = folder / "checkpoint"
     stream = spark.readStream.schema("key bigint").option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
-    totals = aggregate(stream, "key", {"n": "count(*)"}, WORKERS)
+    totals = aggregate(stream, "key", OwnCount(), WORKERS)
     query = totals.writeStream.format("noop").outputMode("update").option("checkpointLocation", str(checkpoint))
     running = query.trigger(availableNow=True).start()
     table: list[list[float]] = []

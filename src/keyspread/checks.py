@@ -10,11 +10,41 @@ import numpy.typing as npt
 from keyspread.errors import InputError
 
 LARGEST_RATIO = 1e9  # of two capacities: a worker with less would get nothing
-LARGEST_WEIGHT = 2**32  # of one message: the sum of two billion such weights fits in 64 bits
+LARGEST_WEIGHT = 2**32  # of one message: the sum of a billion such weights is still allowed
+LARGEST_TOTAL = 2**62  # of all counts or weights: sums and bounds of it fit in 64 bits
+
+LIMITS = {
+    "workers": 100_000,  # a sender counts 10 keys per worker, a plan has 64 buckets per worker
+    "sources": 10_000,  # each is a sender with its own counters
+    "senders": 10_000,
+    "partitions": 10_000,
+    "executors": 1000,  # each is a process
+    "windows": 10_000,  # planned and look-ahead plan each of them
+    "buckets": 1 << 24,
+    "keys": 100_000_000,  # of a generated stream: its law takes 24 bytes per key
+    "messages": 10**11,  # of a generated stream, on Spark or in a file
+    "messages in memory": 2**31 - 1,
+    "top": 1_000_000,
+    "seeds": 1000,
+    "repetitions": 1000,
+    "workers here": 1000,  # of `keyspread bench` on this machine: each is a Python process
+    "seconds": 86_400,
+    "arrivals": 86_400,  # seconds
+    "milliseconds": 3_600_000,
+    "rate": 1_000_000_000,
+    "trigger": 86_400,  # seconds
+    "workers × windows × sources": 5_000_000,  # of a simulation: look-ahead plans 64 buckets for each
+    "bytes in memory": 1 << 36,  # of a simulation
+}
+"""What may be asked for at most, by the name of the parameter: more would take hours or more memory than machines have.
+
+Parameters that are not listed may have any value below 2^31.
+"""
 
 
-def whole_number(name: str, value: Any, minimum: int = 1, maximum: int = 2**31 - 1) -> int:
-    """Return `value` as an int that is at least `minimum`."""
+def whole_number(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
+    """Return `value` as an int that is at least `minimum` and at most `maximum`, by default that of `LIMITS`."""
+    maximum = LIMITS.get(name, 2**31 - 1) if maximum is None else maximum
     try:
         number = operator.index(value)
     except TypeError:
@@ -26,6 +56,13 @@ def whole_number(name: str, value: Any, minimum: int = 1, maximum: int = 2**31 -
     if number > maximum:
         raise InputError(f"{name} must be at most {maximum}, got {number}")
     return number
+
+
+def fits_in_memory(what: str, needed: int, remedy: str) -> None:
+    """Refuse what would need more memory than the limit."""
+    gib, limit = needed / 2**30, LIMITS["bytes in memory"] / 2**30
+    if gib > limit:
+        raise InputError(f"{what} would take {gib:,.0f} GiB of memory, over the limit of {limit:,.0f} GiB: {remedy}")
 
 
 def number(name: str, value: Any) -> float:
@@ -50,10 +87,12 @@ def share(name: str, value: Any) -> float:
 
 
 def not_negative(name: str, value: Any) -> float:
-    """Return `value` as a float that is 0 or more."""
+    """Return `value` as a float that is 0 or more, and at most the limit of `LIMITS` if there is one."""
     result = number(name, value)
     if result < 0:
         raise InputError(f"{name} must not be negative, got {value!r}")
+    if result > LIMITS.get(name, math.inf):
+        raise InputError(f"{name} must be at most {LIMITS[name]}, got {value!r}")
     return result
 
 
@@ -87,6 +126,18 @@ def weights(values: Any, messages: int) -> npt.NDArray[np.int64]:
         wrong = array.min() if array.min() < 0 else array.max()
         raise InputError(f"a weight must be between 0 and {LARGEST_WEIGHT}, got {wrong}")
     return np.require(array.astype(np.int64, copy=False), requirements=["C", "W"])
+
+
+def weight_of(weighed: npt.NDArray[np.int64]) -> int:
+    """Return the sum of checked weights."""
+    return int(weighed.sum(dtype=np.uint64))  # 64 bits suffice for four billion messages of the largest weight
+
+
+def total(name: str, before: int, added: int) -> int:
+    """Return the sum of two totals, if 64 bits are enough to count with it."""
+    if before + added > LARGEST_TOTAL:
+        raise InputError(f"{name} must be at most {LARGEST_TOTAL}, got {before} + {added}; use a larger unit of weight")
+    return before + added
 
 
 def capacities(values: Any, workers: int) -> tuple[float, ...] | None:

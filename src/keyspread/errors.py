@@ -13,6 +13,10 @@ class SnapshotError(InputError):
     """Stored bytes are damaged, come from elsewhere, or have another version."""
 
 
+class ThreadError(KeyspreadError, RuntimeError):
+    """One object was changed by two threads at the same time; the message says what to do instead."""
+
+
 class JavaMissingError(KeyspreadError):
     """There is no Java that Spark can run on; the message says where keyspread looked and how to get one."""
 

@@ -55,7 +55,8 @@ def hash_keys(keys: Any) -> Hashes:
         return _hash_column(keys)
     if isinstance(keys, np.ndarray):
         return _hash_array(keys)
-    if type(keys).__module__.partition(".")[0] == "pandas" and hasattr(keys, "dtype"):
+    # Ask the class: a DataFrame has an attribute for each of its columns, and one may be called "dtype".
+    if type(keys).__module__.partition(".")[0] == "pandas" and hasattr(type(keys), "dtype"):
         return _hash_pandas(keys)
     if hasattr(keys, "__arrow_c_stream__"):
         return _hash_column(pa.chunked_array(keys))

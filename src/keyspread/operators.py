@@ -11,22 +11,34 @@ class Operator(ABC, Generic[State]):
 
     Rows may be split between workers in any way, and states merged in any order. Every worker keeps one state for each
     of its keys, from `zero` and `update`. The states of one key are then merged, and `finish` turns the merged state
-    into the row of the result. States are sent pickled.
+    into the row of the result.
 
-    `schema` has the names and types of what `finish` returns, as Spark writes them. `batches` is the type of the rows
-    that `update` gets, with all columns: "pandas" for a `pandas.DataFrame`, "arrow" for a `pyarrow.Table`.
+    `schema` has the names and types of what `finish` returns, as Spark writes them. `state` has those of a state, which
+    is then a dict with these fields. They are stored as typed columns, any of them may be None, and a field may be an
+    array, a map (a dict) or a struct (a dict). `batches` is the type of the rows that `update` gets, with all columns:
+    "pandas" for a `pandas.DataFrame`, "arrow" for a `pyarrow.Table`.
 
-    >>> class Longest(Operator[str]):
-    ...     schema = "longest string"
-    ...     def zero(self): return ""
-    ...     def update(self, state, rows): return max(state, *rows["text"], key=len)
-    ...     def merge(self, state, other): return max(state, other, key=len)
-    ...     def finish(self, state): return {"longest": state}
-    >>> Longest().finish(Longest().merge("ab", "abc"))
-    {'longest': 'abc'}
+    Without `state`, a state may be any object. It is stored pickled, and reading it runs code: whoever can write into
+    the checkpoint of the stream, or into the folder of `Totals`, runs code on the executors.
+
+    The attributes of an operator belong to the identity of its states: Quantile(0.9) does not resume from the
+    checkpoint of Quantile(0.5). Attributes that are objects of other classes count by their class only.
+
+    >>> class Mean(Operator):
+    ...     state = "n long, total double"
+    ...     schema = "mean double"
+    ...     def zero(self): return {"n": 0, "total": 0.0}
+    ...     def update(self, state, rows):
+    ...         return {"n": state["n"] + len(rows), "total": state["total"] + rows["amount"].sum()}
+    ...     def merge(self, state, other):
+    ...         return {"n": state["n"] + other["n"], "total": state["total"] + other["total"]}
+    ...     def finish(self, state): return {"mean": state["total"] / state["n"]}
+    >>> Mean().finish(Mean().merge({"n": 1, "total": 2.0}, {"n": 3, "total": 8.0}))
+    {'mean': 2.5}
     """
 
     schema: ClassVar[str]
+    state: ClassVar[str | None] = None
     batches: ClassVar[Literal["pandas", "arrow"]] = "pandas"
 
     @abstractmethod

@@ -1,10 +1,10 @@
-"""All schemes side by side: the numbers are those of `simulate`, and the advice follows from them."""
+"""All schemes side by side: the numbers are those of `simulate`."""
 
 import numpy as np
 import pytest
 
 from keyspread import InputError, simulate
-from keyspread.evaluation.compare import ALL, Compared, advice, best, compare, frontier
+from keyspread.evaluation.compare import ALL, Compared, compare, frontier
 from keyspread.schemes import resolve
 from keyspread.streams import zipf
 from keyspread.streams.encoded import Encoded
@@ -47,27 +47,16 @@ def test_equal_ones_beat_nobody():
     assert len(frontier([one("a", 0.1, 5), one("b", 0.1, 5)])) == 2
 
 
-def test_the_best_is_the_cheapest_that_is_even_enough():
-    assert best([one("key", 0.3, 100), one("shuffle", 0.0, 900), one("d-choices", 0.009, 150)]).scheme == "d-choices"
-    assert best([one("key", 0.3, 100), one("shuffle", 0.05, 900)]).scheme == "shuffle"
-
-
-def test_advice():
-    even = [one("key", 0.001, 100), one("planned", 0.0, 101)]
-    assert advice(even, 10).startswith(
-        "You do not need keyspread here: with key grouping the busiest worker has only 1.01 ×"
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_an_array_of_hashes_is_a_stream_too(kind):
+    stream = zipf(1.4, 300, 5000)
+    by_array, by_encoded = (
+        [result.to_dict() | {"rate": 0} for result in compare(given, 8, ["key", "d-choices", "planned"])]
+        for given in (stream.astype(kind), Encoded.of(stream))
     )
-    hot = [one("key", 0.3, 100), one("w-choices", 0.001, 200), one("planned", 0.0, 110)]
-    assert advice(hot, 10) == (
-        "Use planned: the busiest worker has 1.00 × its even share (with key grouping 4.0 ×), at 1.10 replicas per key."
-        " If messages must be routed one by one, use w-choices: 1.01 × at 2.00 replicas per key."
-    )
-    with_peer = advice([*hot, one("fish", 0.0005, 150)], 10)
-    assert with_peer.startswith("Use planned:")  # one of ours, even if a peer is better
-    assert with_peer.endswith(" fish, a published alternative, is better than w-choices on both counts.")
-    with_two = advice([*hot, one("fish", 0.0005, 150), one("salting", 0.0006, 150)], 10)
-    assert with_two.endswith(" fish and salting, published alternatives, are better than w-choices on both counts.")
-    assert advice(hot, 1) == "There is only one worker: nothing to balance."
+    assert by_array == by_encoded
+    with pytest.raises(InputError, match="hashes must be a one-dimensional array of int64 or uint64, got float64"):
+        compare(np.zeros(3), 8)
 
 
 def test_an_empty_stream_is_compared_too():

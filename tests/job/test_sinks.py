@@ -5,7 +5,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from keyspread.errors import InputError
-from keyspread.job.sinks import Target, check_apart
+from keyspread.job.sinks import Target, check_apart, find_target
+from keyspread.job.stream_job import Results, find_results
 
 
 def test_results_never_replace_a_folder_with_the_source_in_it(tmp_path):
@@ -15,3 +16,17 @@ def test_results_never_replace_a_folder_with_the_source_in_it(tmp_path):
             check_apart(target, source)
     for source in (f"{tmp_path}/out2", f"{tmp_path}/out.csv"):
         check_apart(target, source)
+
+
+@pytest.mark.parametrize("address", ["dbfs:/out", "hdfs:/out", "hdfs://host/out"])
+def test_an_address_is_never_a_local_folder(tmp_path, monkeypatch, address):
+    monkeypatch.chdir(tmp_path)
+    assert find_target(address) == Target(address, "parquet", False, local=False)
+    assert find_results(address, None, resumes=False) == Results(address, "parquet")
+
+
+@pytest.mark.parametrize("address", ["{}/out", "file:{}/out", "file://{}/out", "out"])
+def test_a_path_on_this_machine(tmp_path, monkeypatch, address):
+    monkeypatch.chdir(tmp_path)
+    assert find_target(address.format(tmp_path)) == Target(str(tmp_path / "out"), "parquet", False, local=True)
+    assert find_results(address.format(tmp_path), None, resumes=False) == Results(str(tmp_path / "out"), "parquet")

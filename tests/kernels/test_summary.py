@@ -21,16 +21,13 @@ def counters_of(summary):
 
 
 def check_offer(summary, key, amount, offer=kernels.offer_counts, messages=None):
-    """Offer once, and check the counters, the total, the number of messages and the width of a level."""
+    """Offer once, and check the counters, the total and the number of messages."""
     before, scalars = counters_of(summary), summary.scalars.tolist()
     offer(summary, np.array([key], np.uint64), np.array([amount], np.int64))
-    level = 1 << int(summary.scalars[kernels.SHIFT])
-    assert counters_of(summary) in naive.after_offer(before, key, amount, summary.keys.size, level)
+    assert counters_of(summary) in naive.after_offer(before, key, amount, summary.keys.size)
     assert summary.scalars[kernels.TOTAL] == scalars[kernels.TOTAL] + amount
     assert summary.scalars[kernels.MESSAGES] == scalars[kernels.MESSAGES] + (amount if messages is None else messages)
-    if summary.scalars[kernels.SHIFT] != scalars[kernels.SHIFT]:  # a level takes in the mean weight at most
-        assert summary.scalars[kernels.SHIFT] > scalars[kernels.SHIFT]
-        assert level * summary.scalars[kernels.MESSAGES] <= summary.scalars[kernels.TOTAL]
+    assert summary.scalars[kernels.WEIGHED] == (scalars[kernels.WEIGHED] or amount > 1)
 
 
 @settings(max_examples=150, deadline=None)
@@ -39,18 +36,52 @@ def check_offer(summary, key, amount, offer=kernels.offer_counts, messages=None)
     st.lists(st.tuples(st.integers(0, 40), st.sampled_from([1, 1, 1, 2, 17, 500])), max_size=150),
 )
 def test_every_offer_takes_the_keys_own_counter_a_free_one_or_a_least_one(capacity, offers):
-    summary = kernels.new_summary(capacity)
+    summary = kernels.with_heap(kernels.new_summary(capacity))
     for key, amount in offers:
         check_offer(summary, key, amount)
-    assert summary.scalars[kernels.SHIFT] == 0  # counts are no weights: the least counter is exactly the least
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(1, 20), weighted_messages)
-def test_every_weighted_offer_takes_a_counter_of_the_lowest_level(capacity, messages):
-    summary = kernels.new_summary(capacity)
+def test_every_weighted_offer_takes_a_least_counter(capacity, messages):
+    summary = kernels.with_heap(kernels.new_summary(capacity))
     for key, weight in messages:
         check_offer(summary, key, weight, kernels.offer_weighted, messages=1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 20), weighted_messages, st.integers(0, 150))
+def test_with_weights_the_counts_alone_decide_which_counter_is_taken(capacity, messages, cut):
+    """So a heap that is built from the counts, as after a restore, continues as the old one would have."""
+    one = kernels.with_heap(kernels.new_summary(capacity))
+    for key, weight in [(1, 2), *messages[:cut]]:
+        check_offer(one, key, weight, kernels.offer_weighted, messages=1)
+    other = kernels.with_heap(kernels.new_summary(capacity))
+    size = one.scalars[kernels.SIZE]
+    kernels.refill(other, one.keys[:size].copy(), one.counts[:size].copy(), one.errors[:size].copy())
+    other.scalars[kernels.WEIGHED] = 1
+    for key, weight in messages[cut:]:
+        for summary in (one, other):
+            kernels.offer_weighted(summary, np.array([key], np.uint64), np.array([weight], np.int64))
+        assert [array[:capacity].tolist() for array in one[:3]] == [array[:capacity].tolist() for array in other[:3]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 20), st.lists(st.integers(0, 40), max_size=150), st.lists(st.integers(0, 60), max_size=60))
+def test_a_ring_that_is_listed_and_filled_again_is_the_same_queue(capacity, stream, more):
+    one, other = kernels.new_summary(capacity), kernels.new_summary(capacity)
+    kernels.offer_many(one, np.array(stream, np.uint64))
+    counters, levels = np.empty(capacity, np.int32), np.empty(capacity, np.int64)
+    found = kernels.list_ring(one, counters, levels) if one.scalars[kernels.QUEUE] == kernels.RING else 0
+    assert len(set(counters[:found].tolist())) == found
+    size = one.scalars[kernels.SIZE]
+    kernels.refill(other, one.keys[:size].copy(), one.counts[:size].copy(), one.errors[:size].copy())
+    other.scalars[:] = one.scalars
+    kernels.fill_ring(other, counters[:found], levels[:found])
+    for key in more:
+        for summary in (one, other):
+            kernels.offer_many(summary, np.array([key], np.uint64))
+        assert counters_of(one) == counters_of(other)
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 16, 17, 100])
@@ -90,8 +121,8 @@ def test_observe_marks_the_messages_whose_count_is_high_enough_at_that_moment(
     messages, threshold, margin, capacity, weighted
 ):
     stream = [key for key, _ in messages]
-    weights = [weight + 1 if weighted else 1 for _, weight in messages]
-    summary, keys = kernels.new_summary(capacity), np.array(stream, np.uint64)
+    weights = [weight if weighted else 1 for _, weight in messages]
+    summary, keys = kernels.with_heap(kernels.new_summary(capacity)), np.array(stream, np.uint64)
     marks = np.empty(len(stream), np.int32)
     if weighted:
         kernels.observe_weighted(summary, keys, np.array(weights, np.int64), marks, threshold, margin)
@@ -103,12 +134,13 @@ def test_observe_marks_the_messages_whose_count_is_high_enough_at_that_moment(
         exact.offer(key, weight)
         counter = kernels.look_up(one_by_one.arrays, np.uint64(key))
         least = threshold * exact.total + margin * exact.unit
-        hot.append(int(counter) if one_by_one.arrays.counts[counter] >= least else -1)
-        exactly_hot.append(exact.bounds(key)[1] >= least)
+        hot.append(int(counter) if counter >= 0 and one_by_one.arrays.counts[counter] >= least else -1)
+        exactly_hot.append(exact.bounds(key)[1] >= max(least, 1))  # without weight so far, a key has no counter
     assert marks.tolist() == hot
     if len(set(stream)) <= capacity:
         assert (marks >= 0).tolist() == exactly_hot
-        assert sorted(summary.counts[: len(set(stream))].tolist(), reverse=True) == exact.counts()
+        counted = sorted(summary.counts[: summary.scalars[kernels.SIZE]].tolist(), reverse=True)
+        assert counted == [count for count in exact.counts() if count]
 
 
 def test_a_mark_is_the_counter_of_the_key():
@@ -136,7 +168,7 @@ def test_keys_in_the_same_chain_of_the_table_are_distinguished():
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 12), weighted_messages, st.data())
 def test_refill_replaces_all_counters_and_nothing_else(capacity, messages, data):
-    summary = kernels.new_summary(capacity)
+    summary = kernels.with_heap(kernels.new_summary(capacity))
     for key, weight in messages:
         check_offer(summary, key, weight, kernels.offer_weighted, messages=1)
     scalars = summary.scalars.tolist()
@@ -145,7 +177,7 @@ def test_refill_replaces_all_counters_and_nothing_else(capacity, messages, data)
     errors = [data.draw(st.integers(0, count)) for count in counts]
     kernels.refill(summary, np.array(keys, np.uint64), np.array(counts, np.int64), np.array(errors, np.int64))
     assert counters_of(summary) == dict(zip(keys, zip(counts, errors, strict=True), strict=True))
-    for unchanged in (kernels.TOTAL, kernels.MESSAGES, kernels.SHIFT):
+    for unchanged in (kernels.TOTAL, kernels.MESSAGES, kernels.WEIGHED, kernels.SURPLUS):
         assert summary.scalars[unchanged] == scalars[unchanged]
     for key in {key for key, _ in messages} - set(keys):
         assert kernels.look_up(summary, np.uint64(key)) == -1

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+import forgery
 from keyspread import InputError, KeyspreadError, Sender, SnapshotError
 from keyspread.online.snapshot import FRAME
 from keyspread.streams import zipf
@@ -114,3 +115,60 @@ def test_a_restored_sender_and_the_old_one_share_nothing():
     copy = Sender.restore(data)
     copy.route(np.arange(1000))
     assert sender.snapshot() == data
+
+
+# A right checksum, but content that no sender has written.
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_forged_content_is_refused_or_harmless(seed):
+    forgery.try_snapshot(seed)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "reason"),
+    [
+        (("messages",), -1, "messages must be at least 0, got -1"),
+        (("messages",), 1.5, "messages must be a whole number, got 1.5"),
+        (("unit",), float("nan"), "unit must be a finite number, got nan"),
+        (("choices",), 6, "choices must be at most 5, got 6"),
+        (("scheme",), "planned", "planned needs the whole batch"),
+        (("settings", "workers"), 2**31 - 1, "loads cannot be right"),
+        (("settings", "counters"), 3, "counters 3 is too small"),
+        (("settings", "half_life"), "soon", "half_life must be a number of messages"),
+        (("arrays", "loads"), 10**12, "loads must be at most"),
+        (("arrays", "other"), 1, "'other'"),
+    ],
+)
+def test_the_reason_is_in_the_message(snapshot, place, value, reason):
+    header, arrays = forgery.open_snapshot(snapshot)
+    inner = header
+    for name in place[:-1]:
+        inner = inner[name]
+    inner[place[-1]] = value
+    message = refused(forgery.seal_snapshot(header, arrays, honest=False))
+    assert message.startswith("a snapshot of a keyspread Sender has a right checksum but wrong content (")
+    assert reason in message
+
+
+def test_a_ring_that_points_elsewhere_is_refused(snapshot):
+    """A kernel would follow it, outside of its arrays or without end."""
+    header, arrays = forgery.open_snapshot(snapshot)
+    sender = Sender("w-choices", 5)
+    sender.route(np.arange(5000) % 60)
+    header, arrays = forgery.open_snapshot(sender.snapshot())
+    assert arrays["queued"].size > 2
+    for wrong in (-1, 50, 10**6, int(arrays["queued"][1])):
+        forged = {name: array.copy() for name, array in arrays.items()}
+        forged["queued"][0] = wrong
+        assert "the queue cannot be right" in refused(forgery.seal_snapshot(header, forged))
+    forged = {name: array.copy() for name, array in arrays.items()}
+    forged["levels"][0] = 10**6
+    assert "levels cannot be right" in refused(forgery.seal_snapshot(header, forged))
+    Sender.restore(forgery.seal_snapshot(header, arrays))  # unchanged, it is read
+
+
+def test_no_more_is_unpacked_than_the_header_announces(snapshot):
+    header, arrays = forgery.open_snapshot(snapshot)
+    more = arrays | {"mark": np.zeros(10_000_000, np.int64)}
+    assert "the length of the content" in refused(forgery.seal_snapshot(header, more, honest=False))

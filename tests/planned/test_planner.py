@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import forgery
 import naive
 from keyspread import HotKey, InputError, Plan, plan
 from keyspread.planned.packing import Aim, Counts, place
@@ -372,3 +373,26 @@ def test_a_cut_by_weight_falls_where_the_sum_is_closest():
     routed = planned.route(batch)
     got = np.cumsum([int(weights[routed == worker].sum()) for worker in key.workers])
     assert np.abs(got - np.cumsum(key.weights)).max() <= 3.5
+
+
+# A plan that was changed by hand: refused in one line, or it still routes to its workers.
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_forged_plan_is_refused_or_harmless(seed):
+    forgery.try_plan(seed)
+
+
+@pytest.mark.parametrize("ends", [[2**31, 0, 2**31], [-1, 5, 2**31], [7, 6, 2**31]])
+def test_pieces_that_are_not_in_order_are_refused(ends):
+    content = json.loads(plan(np.full(900, 5), 3).to_json())
+    content["head"][0]["ends"] = ends
+    with pytest.raises(InputError, match="the plan does not fit its 3 workers; it was changed by hand"):
+        Plan.from_json(json.dumps(content))
+
+
+def test_a_hot_key_that_occurs_twice_is_refused():
+    content = json.loads(plan(np.full(900, 5), 3).to_json())
+    content["head"] *= 2
+    with pytest.raises(InputError, match="the plan does not fit its 3 workers; it was changed by hand"):
+        Plan.from_json(json.dumps(content))

@@ -56,8 +56,8 @@ def test_no_name_is_taken_twice():
 
 def test_the_kinds_are_these():
     assert {scheme.name: scheme.kind for scheme in DESCRIPTORS} == {
-        **dict.fromkeys(("key", "shuffle", "partial-key", "round-robin"), Kind.BASELINE),
-        **dict.fromkeys(("w-choices", "d-choices", "per-key", "greedy"), Kind.ONLINE),
+        **dict.fromkeys(("key", "shuffle", "partial-key", "round-robin", "greedy"), Kind.BASELINE),
+        **dict.fromkeys(("w-choices", "d-choices", "per-key"), Kind.ONLINE),
         "look-ahead": Kind.LOOK_AHEAD,
         "planned": Kind.PLANNED,
         **dict.fromkeys(PEERS, Kind.PEER),

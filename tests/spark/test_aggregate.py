@@ -1,4 +1,4 @@
-"""aggregate: equal to plain groupBy on any data and with any scheme; sketches are within their bound."""
+"""aggregate: SQL without a scheme is Spark's own groupBy; with one, it is equal on any data, sketches within bounds."""
 
 import math
 import re
@@ -213,12 +213,108 @@ def test_keys_as_columns_and_expressions(rows, scheme):
         same(found, plain(rows, key, count))
 
 
-def test_the_default_is_planned_and_options_pass_through(rows):
+def test_options_pass_through_to_the_scheme(rows):
     watch = Watch()
-    found = aggregate(rows, "key", {"n": "count(*)"}, 4, threshold=0.1, watch=watch)
+    found = aggregate(rows, "key", {"n": "count(*)"}, 4, "planned", threshold=0.1, watch=watch)
     same(found, plain(rows, "key", {"n": "count(*)"}))
     assert watch.balance.rows == ROWS
     assert watch.balance.imbalance < 0.02
+    assert str(watch.way) == "planned: the caller chose this scheme"
+
+
+# Without a scheme
+
+
+ANY_SQL = [
+    *EXACT.values(),
+    *CLOSE.values(),
+    "median(i)",
+    "mode(word)",
+    "percentile(i, 0.25)",
+    "corr(i, id)",
+    "skewness(i)",
+    "sum(DISTINCT i)",
+    "count(DISTINCT a, b)",
+    "sum(i) + sum(id)",
+    "max(i) - min(i)",
+    "sum(i) FILTER (WHERE i > 0)",
+    "upper(max(word))",
+    "approx_count_distinct(i, 0.01)",
+    "count_if(flag)",
+    "count(*) / 2",
+    "hll_sketch_estimate(hll_sketch_agg(word))",
+    "max(struct(i, word))",
+    "histogram_numeric(i, 5)",
+]
+
+
+@pytest.mark.connect
+def test_any_sql_without_a_scheme_is_the_plan_of_spark_itself(rows):
+    """Equal in every way: Spark says that both queries have the same plan."""
+    wanted = {f"r{i}": sql for i, sql in enumerate(ANY_SQL)}
+    watch = Watch()
+    found = aggregate(rows, "key", wanted, 4, watch=watch)
+    assert found.sameSemantics(plain(rows, "key", wanted))
+    assert found.columns == ["key", *wanted]
+    assert str(watch.way) == "groupBy: Spark folds SQL aggregates before rows move, so a hot key does no harm"
+    with pytest.raises(InputError, match=r"no row was routed, so there is no balance \(groupBy: Spark folds .*planned"):
+        watch.balance  # noqa: B018
+
+
+@pytest.mark.connect
+def test_any_key_without_a_scheme_is_the_plan_of_spark_itself(rows):
+    for key in (
+        ["key"],
+        ["a", "b"],
+        ["s.x", F.upper("key")],
+        [F.col("odd") * 2, "flag"],
+        [F.window("day", "10 days"), "key"],  # refused with a scheme, which needs window=
+        [F.create_map(F.lit("a"), "i")],  # Spark cannot hash a map, but it can group by one
+    ):
+        columns = [F.count("*"), F.sum("i").alias("total"), F.median("i")]
+        found = aggregate(rows, key if len(key) > 1 else key[0], columns, 4)
+        by_spark = rows.groupBy(*key).agg(*columns)
+        assert found.sameSemantics(by_spark), key
+        assert found.schema == by_spark.schema
+
+
+def test_a_function_of_the_users_own_without_a_scheme(rows):
+    found = aggregate(rows, "key", [F.udf(lambda n: n + 1, "bigint")(F.count("*")).alias("more")], 4)
+    same(found, plain(rows, "key", {"more": "count(*) + 1"}))
+
+
+def test_windows_without_a_scheme_are_those_of_spark(rows):
+    timed = rows.withColumn("time", F.col("day").cast("timestamp"))
+    for slide in (None, "2 days"):
+        found = aggregate(timed, "key", {"m": "median(i)"}, 4, window="7 days", slide=slide, time="time")
+        by_spark = timed.groupBy(F.window("time", "7 days", slide), "key").agg(F.expr("median(i)").alias("m"))
+        assert found.sameSemantics(by_spark)
+        assert found.columns == ["window", "key", "m"]
+
+
+@pytest.mark.parametrize("option", ["weight", "capacities", "plan", "sample", "threshold", "seed", "checkpoint"])
+def test_options_that_would_have_no_effect_are_refused(rows, option):
+    message = rf"option '{option}' has no effect, because SQL aggregates are Spark's own groupBy.*scheme=\"planned\""
+    refused(lambda: aggregate(rows, "key", {"n": "count(*)"}, 4, **{option: 1}), message)
+
+
+@pytest.mark.connect
+def test_what_spark_refuses_is_one_line(rows, capfd):
+    count = {"n": "count(*)"}
+    for key, aggregates, message in (
+        ("key", {**count, "r": "nonsense(i)"}, r"aggregate 'r' is refused by Spark: .*nonsense"),
+        ("key", {"r": "sum(nope)"}, r"aggregate 'r' is refused by Spark: .*`nope` cannot be resolved"),
+        ("key", {"r": "sum(i"}, r"aggregate 'r' is refused by Spark: .*[Ss]yntax"),
+        ("key", {"r": "upper(word)"}, r"aggregate 'r' is refused by Spark: .*word"),
+        ("key", {"r": "sum(sum(i))"}, r"aggregate 'r' is refused by Spark: "),
+        ("key", [F.count("*"), F.sum("nope")], r"aggregate Column<'sum\(nope\)'> is refused by Spark: .*`nope`"),
+        (F.col("nope"), count, r"key Column<'nope'> is refused by Spark: .*`nope`"),
+        ("nope", count, r"there is no column 'nope'; the columns are id, key"),
+        (F.parse_json(F.lit("1")), count, r"key .* is refused by Spark: "),
+        ([], count, r"key must be a column"),
+    ):
+        refused(lambda key=key, aggregates=aggregates: aggregate(rows, key, aggregates, 4), message)
+    assert capfd.readouterr().err == ""
 
 
 # Sketches
@@ -431,7 +527,7 @@ def refused(call, match):
 )
 def test_what_cannot_be_merged_is_refused_with_what_can(rows, sql):
     with pytest.raises(InputError, match=r"aggregate 'r': '.*' cannot be merged from parts; these can: ") as caught:
-        aggregate(rows, "key", {"r": sql}, 4)
+        aggregate(rows, "key", {"r": sql}, 4, "planned")
     for known in ("approx_top_k", "avg", "count", "max_by", "stddev", "pass an Operator"):
         assert known in str(caught.value)
 
@@ -452,8 +548,10 @@ def test_what_cannot_be_merged_is_refused_with_what_can(rows, sql):
 )
 def test_anything_but_one_call_is_refused(rows, sql):
     """Merged from parts, 'max(i) - min(i)' would be the largest difference on one worker."""
-    with pytest.raises(InputError, match=r"aggregate 'r' must be one call such as 'sum\(amount\)'|cannot be merged"):
-        aggregate(rows, "key", {"r": sql}, 4)
+    with pytest.raises(
+        InputError, match=r"aggregate 'r'.* must be (one call|SQL text) such as 'sum\(amount\)'|cannot be merged"
+    ):
+        aggregate(rows, "key", {"r": sql}, 4, "planned")
 
 
 @pytest.mark.parametrize(
@@ -474,12 +572,13 @@ def test_anything_but_one_call_is_refused(rows, sql):
     ],
 )
 def test_arguments_that_would_be_ignored_are_refused(rows, sql, takes):
-    refused(lambda: aggregate(rows, "key", {"r": sql}, 4), f"aggregate 'r': {takes}")
+    refused(lambda: aggregate(rows, "key", {"r": sql}, 4, "planned"), f"aggregate 'r': {takes}")
 
 
 @pytest.mark.parametrize("aggregates", [{}, None, [], "count(*)", ["count(*)"], {"n": 3}, {"n": None}, {"n": F.lit}])
 def test_aggregates_that_are_none(rows, aggregates):
-    refused(lambda: aggregate(rows, "key", aggregates, 4), "aggregates? .*must be")
+    for scheme in (None, "planned"):
+        refused(lambda scheme=scheme: aggregate(rows, "key", aggregates, 4, scheme), "aggregates? .*must be")
 
 
 def test_keys_workers_and_schemes_are_checked_as_by_spread(rows):
@@ -487,5 +586,5 @@ def test_keys_workers_and_schemes_are_checked_as_by_spread(rows):
     refused(lambda: aggregate(rows, "nope", count, 4), "there is no column 'nope'; the columns are id, key, a, b")
     refused(lambda: aggregate(rows, "key", count, 0), "workers must be at least 1, got 0")
     refused(lambda: aggregate(rows, "key", count, 4, "best"), "unknown scheme 'best'")
-    refused(lambda: aggregate(rows, "key", count, 4, treshold=1), "unknown option 'treshold'")
-    refused(lambda: aggregate(rows.selectExpr("map(id, 1) AS m"), "m", count, 4), "Spark cannot hash maps")
+    refused(lambda: aggregate(rows, "key", count, 4, "planned", treshold=1), "unknown option 'treshold'")
+    refused(lambda: aggregate(rows.selectExpr("map(id, 1) AS m"), "m", count, 4, "planned"), "cannot hash maps")

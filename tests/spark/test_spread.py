@@ -354,7 +354,7 @@ def test_nothing_is_set_on_the_session(spark, rows):
     before = dict(spark.conf.getAll)
     spread(rows, "key", 3).count()
     spread(rows, "key", 3, "d-choices", watch=Watch()).count()
-    aggregate(rows, "key", {"n": "count(*)"}, 3).count()
+    aggregate(rows, "key", {"n": "count(*)"}, 3, "planned").count()
     balance(spread(rows, "key", 3, plan=plan(rows, "key", 3, sample=0.5)), 3)
     assert dict(spark.conf.getAll) == before
 

@@ -16,6 +16,17 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 1
 
+_EXTRAS = {
+    "pyspark": ("PySpark", "spark,java"),
+    "pandas": ("pandas", "report"),
+    "jinja2": ("jinja2", "report"),
+    "markupsafe": ("jinja2", "report"),
+    "matplotlib": ("matplotlib", "report"),
+    "typer": ("typer", "cli"),
+    "rich": ("rich", "cli"),
+}
+"""What a package is called, and the extra that brings it."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 success, 2 bad input, 130 Ctrl-C."""
@@ -29,9 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyspreadError as error:
         return _fail(str(error))
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "pyspark":
+        package = (error.name or "").split(".")[0]
+        if package not in _EXTRAS:
             raise
-        return _fail("this command needs PySpark, which is not installed: pip install 'keyspread[spark,java]'")
+        name, extra = _EXTRAS[package]
+        return _fail(f"this command needs {name}, which is not installed: pip install 'keyspread[{extra}]'")
     except MemoryError as error:
         return _fail(f"not enough memory ({error}): use fewer keys or messages")
     except KeyboardInterrupt:

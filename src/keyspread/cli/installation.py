@@ -42,12 +42,16 @@ def _run_checks(start_spark: bool) -> Iterator[Check]:
     spark = _package("pyspark", "4.1", "pip install -U 'keyspread[spark]'")
     yield spark
     yield _package("pandas", "2.2", "pip install 'pandas>=2.2,<3'", below="3")
+    yield _package("protobuf", "6.33.5", "pip install -U 'keyspread[spark]'")
     java = _java_check() if spark.ok else _NO_SPARK
     yield java
     if start_spark and spark.ok and java.ok:
         yield _guarded("spark starts", "pip install -U --force-reinstall 'keyspread[spark,java]'", _spark_counts)
-    yield _connect()
+    yield _extra("connect", {"grpcio": "0", "grpcio-status": "0", "zstandard": "0"}, "only Spark Connect needs it")
     yield _kafka()
+    yield _extra("cli", {"typer": "0.16", "rich": "13"}, "only the command line needs it")
+    needs = {"matplotlib": "3.8", "jinja2": "3.1", "pandas": "2.2"}
+    yield _extra("report", needs, "only keyspread reproduce and plots need it")
 
 
 def _python() -> Check:
@@ -138,12 +142,14 @@ def _spark_counts() -> str:
             spark.stop()
 
 
-def _connect() -> Check:
-    missing = [name for name in ("grpcio", "grpcio-status", "zstandard") if not _package(name, "0", "").ok]
+def _extra(name: str, packages: dict[str, str], needed_by: str) -> Check:
+    """Check that every package of an extra is there; everything else works without it."""
+    found = [_package(package, least, "") for package, least in packages.items()]
+    missing = [f"{check.name} {check.detail}" for check in found if not check.ok]
     if missing:
-        detail = f"not installed: {', '.join(missing)}; only Spark Connect needs it"
-        return Check("connect", False, detail, "pip install 'keyspread[connect]'", needed=False)
-    return Check("connect", True, f"ready, grpcio {version('grpcio')}", needed=False)
+        detail = f"{'; '.join(missing)}; {needed_by}"
+        return Check(name, False, detail, f"pip install -U 'keyspread[{name}]'", needed=False)
+    return Check(name, True, ", ".join(f"{check.name} {check.detail}" for check in found), needed=False)
 
 
 def _kafka() -> Check:

@@ -75,10 +75,18 @@ class Results:
         for part in self._parts():
             # A run that two sweeps made at the same time is in two files; read it once.
             if take := left & self._about(part):
-                table = pq.read_table(part, schema=SCHEMA)
+                table = self._read(part)
                 tables.append(table.filter(pc.is_in(table["run"], pa.array(sorted(take), pa.string()))))
                 left = left - take
         return pa.concat_tables(tables).sort_by([("run", "ascending"), ("slot", "ascending")]).combine_chunks()
+
+    @staticmethod
+    def _read(part: str) -> pa.Table:
+        """Read one file; its schema can be intact while its columns are damaged."""
+        try:
+            return pq.read_table(part, schema=SCHEMA)
+        except (pa.ArrowException, OSError) as problem:
+            raise InputError(f"{part}: is damaged ({_in_one_line(problem)}): delete the file") from None
 
     def _parts(self) -> list[str]:
         names = sorted(os.listdir(self.folder))
@@ -95,14 +103,18 @@ class Results:
         remedy = "choose another folder, or delete this one to compute everything again"
         try:
             about = pq.read_schema(part).metadata or {}
-        except (pa.ArrowInvalid, OSError) as problem:
-            raise InputError(f"{part}: is not a table ({problem}): delete the file") from None
+        except (pa.ArrowException, OSError) as problem:
+            raise InputError(f"{part}: is not a table ({_in_one_line(problem)}): delete the file") from None
         if _RUNS not in about:
             raise InputError(f"{part}: is not a table of keyspread: {remedy}")
-        found = (about.get(_FORMAT, b"?").decode(), about.get(_VERSION, b"?").decode())
+        found = (about.get(_FORMAT, b"?").decode(errors="replace"), about.get(_VERSION, b"?").decode(errors="replace"))
         if found != (TABLE_FORMAT, keyspread.__version__):
             raise InputError(
                 f"{part}: comes from keyspread {found[1]} (table format {found[0]}), "
                 f"this is {keyspread.__version__} (table format {TABLE_FORMAT}): {remedy}"
             )
-        return set(about[_RUNS].decode().split())
+        return set(about[_RUNS].decode(errors="replace").split())
+
+
+def _in_one_line(problem: Exception) -> str:
+    return " ".join(str(problem).split())

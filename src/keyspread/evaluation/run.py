@@ -57,8 +57,8 @@ class Run:
     def of(cls, stream: StreamRecipe, scheme: str, workers: int, **settings: Any) -> "Run":
         """Check the parameters and return the run, with the canonical name of its scheme."""
         numbers = {
-            name: checks.whole_number(name, settings.pop(name, getattr(cls, name)), least, 2**63 - 1)
-            for name, least in (("sources", 1), ("seed", 0), ("windows", 1))
+            name: checks.whole_number(name, settings.pop(name, getattr(cls, name)), least, most)
+            for name, least, most in (("sources", 1, None), ("seed", 0, 2**63 - 1), ("windows", 1, None))
         }
         options = {name: value for name, value in current_names(settings).items() if value is not None}
         workers = checks.whole_number("workers", workers)

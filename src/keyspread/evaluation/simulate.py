@@ -17,16 +17,18 @@ from keyspread.evaluation import metrics
 from keyspread.kernels.balance import words_for
 from keyspread.kernels.tally import count_bits, tally
 from keyspread.online.sender import Sender
+from keyspread.online.settings import Settings
 from keyspread.peers import Peer
 from keyspread.planned.look_ahead import plan_part
 from keyspread.planned.plan import Plan
 from keyspread.planned.planner import plan
-from keyspread.schemes import Kind, resolve
+from keyspread.schemes import Descriptor, Kind, resolve
 from keyspread.streams.encoded import Encoded
 from keyspread.threshold import checked_threshold, least_hot_count
 
 _CHUNK = 1 << 18  # messages routed at once: their hashes and workers stay in the cache until they are tallied
 
+_BYTES_PER_WORKER, _BYTES_PER_COUNTER = 64, 100  # of a sender, about
 _UNWEIGHED = np.empty(0, np.int64)
 _Weights = npt.NDArray[np.int64] | None
 
@@ -139,6 +141,7 @@ def simulate(
         options = options | {"capacities": capacities}
     found = resolve(scheme)
     taken = found.accept(options)
+    _check_size(stream, found, workers, sources, ends.size, taken)
     router: _InTurn | _Planner | _LookingAhead
     if found.kind is Kind.PLANNED:
         router = _Planner(workers, sources, taken)
@@ -194,6 +197,25 @@ def simulate(
         imbalance_over_time=over_time,
         window_imbalance=window_imbalance,
         assignment=assigned if assignment else None,
+    )
+
+
+def _check_size(
+    stream: Encoded, found: Descriptor, workers: int, sources: int, windows: int, options: dict[str, Any]
+) -> None:
+    """Refuse a simulation that would take hours, or more memory than machines have."""
+    work, limit = workers * windows * sources, checks.LIMITS["workers × windows × sources"]
+    if work > limit:
+        raise InputError(
+            f"workers × windows × sources must be at most {limit:,}, got {workers:,} × {windows:,} × {sources:,}"
+        )
+    counters = 0 if found.rule is None else Settings.of(found.rule, workers, **options).counters
+    checks.fits_in_memory(
+        f"a simulation with {workers:,} workers, {sources:,} sources and {stream.hashes.size:,} keys",
+        8 * workers * windows  # loads
+        + 8 * words_for(workers) * stream.hashes.size  # which worker had which key
+        + sources * (_BYTES_PER_WORKER * workers + _BYTES_PER_COUNTER * counters),
+        "use fewer of them",
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.evaluation.run import StreamRecipe
 from keyspread.streams import look_alike
@@ -58,7 +59,5 @@ def find_scale(name: str, seeds: int | None = None, data: Sequence[StreamRecipe]
     if found is None:
         raise InputError(f"unknown scale {name!r}; known are {', '.join(SCALES)}")
     if seeds is not None:
-        if seeds < 1:
-            raise InputError(f"seeds must be at least 1, got {seeds}")
-        found = replace(found, seeds=tuple(range(seeds)))
+        found = replace(found, seeds=tuple(range(checks.whole_number("seeds", seeds))))
     return replace(found, data=tuple(data))

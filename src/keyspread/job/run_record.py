@@ -22,7 +22,14 @@ class RunRecord:
 
     def resumes(self, settings: Mapping[str, Any]) -> bool:
         """Return whether there is a run to resume; refuse a run with other settings, and a query that is not ours."""
-        if not self._checkpoint.has("offsets"):  # the run never started its first batch
+        try:
+            begun = self._checkpoint.has("offsets")
+        except OSError as problem:
+            raise InputError(
+                f"--checkpoint {self._checkpoint.address} cannot be opened ({problem}): use a folder on this machine, "
+                "or an address that pyarrow knows (s3a://, gs://, hdfs://)"
+            ) from None
+        if not begun:  # the run never started its first batch
             return False
         found, address = self._read(_SETTINGS), self._checkpoint.address
         if found is None:

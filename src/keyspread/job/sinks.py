@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
 from keyspread.errors import InputError
+from keyspread.job.addresses import for_spark, is_address, local_path
 
 FORMATS = ("csv", "parquet")
 
@@ -32,12 +33,12 @@ class Target:
 def find_target(path: str, format: str | None = None, overwrite: bool = False) -> Target:
     """Check that results can be written to a path before anything is computed; its ending decides the format.
 
-    A path with a URL scheme (s3a://…, hdfs://…) is not checked here.
+    An address (s3a://…, hdfs:/…) is not checked here.
     """
     format = result_format(path, format)
-    if "://" in path and not path.startswith("file:///"):
+    if is_address(path):
         return Target(path, format, overwrite, local=False)
-    folder = os.path.abspath(path.removeprefix("file://") if path.startswith("file:///") else path)
+    folder = local_path(path)
     check_new(folder, overwrite)
     if os.path.exists(folder):
         _check_replaceable(folder)
@@ -76,8 +77,10 @@ def _check_replaceable(folder: str) -> None:
 
 def check_apart(target: Target, source: str) -> None:
     """Refuse a target that contains the input."""
-    read, written = os.path.realpath(source.removeprefix("file://")), os.path.realpath(target.path)
-    if target.local and (read + os.sep).startswith(written + os.sep):
+    if not target.local or is_address(source):
+        return
+    read, written = os.path.realpath(local_path(source)), os.path.realpath(target.path)
+    if (read + os.sep).startswith(written + os.sep):
         raise InputError(f"{target.path} contains the input: choose another folder for the results")
 
 
@@ -106,7 +109,7 @@ def write(result: DataFrame, target: Target) -> None:
     """Write all rows, or leave everything as it was: a local folder appears when it is complete."""
     if target.local:
         with _replacing(target.path) as temporary:
-            save(result, temporary, target.format, "overwrite")
+            save(result, for_spark(temporary), target.format, "overwrite")
     else:
         save(result, target.path, target.format, "overwrite" if target.overwrite else "errorifexists")
 

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.job import sinks
+from keyspread.job.addresses import for_spark, is_address, local_path
 from keyspread.job.batch_job import wanted_aggregates
 from keyspread.job.run_record import RunRecord
 from keyspread.job.sources import Source
@@ -43,12 +44,12 @@ class Results:
 def find_results(path: str, format: str | None, resumes: bool) -> Results:
     """Check without Spark that batches can be written to a path: a new or empty folder, or that of a resumed run.
 
-    A path with a URL scheme (s3a://…, hdfs://…) is not checked here.
+    An address (s3a://…, hdfs:/…) is not checked here.
     """
     format = sinks.result_format(path, format)
-    if "://" in path and not path.startswith("file:///"):
+    if is_address(path):
         return Results(path, format)
-    folder = os.path.abspath(path.removeprefix("file://") if path.startswith("file:///") else path)
+    folder = local_path(path)
     if not os.path.lexists(folder):
         sinks.check_new(folder, overwrite=False)
         return Results(folder, format)
@@ -175,7 +176,7 @@ def start_stream(
     watch.malformed_in(source.observed)
     sink = _Sink(what.merged, rows, results, RunRecord(checkpoint), batches)
     writer = what.stream.writeStream.foreachBatch(sink).outputMode(what.mode)
-    writer = writer.option("checkpointLocation", checkpoint)
+    writer = writer.option("checkpointLocation", for_spark(checkpoint))
     return RunningStream(writer.trigger(processingTime=f"{round(trigger * 1000)} milliseconds").start(), sink)
 
 
@@ -213,7 +214,7 @@ class _Sink:
         try:
             rows = int(found.agg(F.coalesce(F.sum(self._rows), F.lit(0))).collect()[0][0])
             if self._results is not None and rows:
-                folder = posixpath.join(self._results.path, f"{_BATCH}{number}")
+                folder = posixpath.join(for_spark(self._results.path), f"{_BATCH}{number}")
                 sinks.save(found.drop(self._rows), folder, self._results.format, "overwrite")
         finally:
             if self._results is not None:

@@ -1,18 +1,17 @@
-"""SpaceSaving on arrays: `offer` takes amortised O(1), on any stream.
+"""SpaceSaving on arrays: `offer` takes amortised O(1), or O(log capacity) with weights, on any stream.
 
 A message of a key that has a counter costs a look-up and an addition. Only a key without a counter needs the least
 counter, so counters are sorted lazily. Each counter is in a queue under the count that it had when it was put there.
 If it has grown by the time it comes up, it is put further back. The messages that made it grow pay for that move.
 
-The queue is a ring of levels over [level, end), with one list of counters per level. Counters beyond `end` wait
-outside. When `level` reaches `end`, the ring restarts at the least count and takes in what fits. The ring has at least
-as many levels as there are counters, and the least counter must grow by one per level, so this costs O(1) per message
-too.
+While every message counts as one, the queue is a ring of levels over [level, end), with one list of counters per
+level. Counters beyond `end` wait outside. When `level` reaches `end`, the ring restarts at the least count and takes in
+what fits. The ring has at least as many levels as there are counters, and the least counter must grow by one per
+level, so this costs O(1) per message too.
 
-If messages have weights, a level takes in several counts: a power of two, at most the mean weight. The counter that is
-taken may then exceed the least one, but by less than a level.
-
-    mean weight 5: a level holds 4 counts; 8 … 11 are on level 2, and any of these counters may be taken first
+Weights leave gaps between the counts that no ring could step over. From the first message on that weighs more than 1,
+the queue is a heap, ordered by count and then by the number of the counter. So the counter that is taken is determined
+by the counts alone.
 """
 
 import math
@@ -24,9 +23,11 @@ from keyspread.kernels.array_types import Counts, Indices, Int, Keys
 from keyspread.kernels.compilation import entry, part
 from keyspread.kernels.mixing import GOLDEN
 
-# Summary.scalars: counters in use; sum of all weights; the current level and the end of the ring; whether the queue
-# exists; number of messages; a level holds 2^shift counts
-SIZE, TOTAL, LEVEL, END, QUEUED, MESSAGES, SHIFT = range(7)
+# Summary.scalars: counters in use; sum of all weights; the current level and the end of the ring; which queue exists;
+# number of messages; whether a message has weighed more than 1; what upper bounds add to a count (see `SpaceSaving`)
+SIZE, TOTAL, LEVEL, END, QUEUE, MESSAGES, WEIGHED, SURPLUS = range(8)
+SCALARS = 8
+NO_QUEUE, RING, HEAP = range(3)
 _EMPTY = -1
 _32 = np.uint64(32)
 
@@ -39,8 +40,9 @@ class Summary(NamedTuple):
     errors: Counts  # at most this much of the count belongs to other keys
     table: Indices  # hash table: first counter of each chain, or -1
     chain: Indices  # next counter in the same chain
-    following: Indices  # next counter in the same list of the queue
-    ring: Indices  # level modulo the length of the ring -> first counter of its list
+    following: Indices  # next counter in the same list of the ring
+    ring: Indices  # level modulo the length of the ring -> first counter of its list; or the heap, least counter first
+    queued: Counts  # the count under which a counter is in the heap; empty until there are weights
     scalars: Counts
 
 
@@ -53,9 +55,20 @@ def new_summary(capacity: int) -> Summary:
         table=np.full(_power_of_two(4 * capacity), _EMPTY, np.int32),
         chain=np.full(capacity, _EMPTY, np.int32),
         following=np.full(capacity, _EMPTY, np.int32),
-        ring=np.full(_power_of_two(capacity), _EMPTY, np.int32),
-        scalars=np.zeros(7, np.int64),
+        ring=np.full(ring_levels(capacity), _EMPTY, np.int32),
+        queued=np.empty(0, np.int64),
+        scalars=np.zeros(SCALARS, np.int64),
     )
+
+
+def with_heap(summary: Summary) -> Summary:
+    """Return the same summary with room for a heap, which kernels need before they take weights."""
+    return summary if summary.queued.size else summary._replace(queued=np.zeros(summary.keys.size, np.int64))
+
+
+def ring_levels(capacity: int) -> int:
+    """Return the number of levels of the ring: at least one per counter."""
+    return _power_of_two(capacity)
 
 
 def _power_of_two(at_least: int) -> int:
@@ -101,12 +114,17 @@ def _unlink(summary: Summary, counter: np.int32) -> None:
 
 @part
 def _enqueue(summary: Summary, counter: Int, count: Int) -> None:
-    """Put a counter into the queue under its count. Beyond the end of the ring it waits until the ring restarts."""
-    level = count >> summary.scalars[SHIFT]
-    if level < summary.scalars[END]:
-        at = level & (summary.ring.size - 1)
+    """Put a counter into the ring under its count. Beyond the end of the ring it waits until the ring restarts."""
+    if count < summary.scalars[END]:
+        at = count & (summary.ring.size - 1)
         summary.following[counter] = summary.ring[at]
         summary.ring[at] = counter
+
+
+@part
+def _clear_ring(summary: Summary) -> None:
+    for level in range(summary.ring.size):  # a loop, because Numba needs half a second to compile a slice
+        summary.ring[level] = _EMPTY
 
 
 @part
@@ -116,14 +134,7 @@ def _restart_ring(summary: Summary) -> None:
     least = summary.counts[0]
     for counter in range(size):
         least = min(least, summary.counts[counter])
-    shift = summary.scalars[SHIFT]
-    # A level never shrinks. Total 500, 100 messages: shift 2, because 500 >> 2 is 125 >= 100 and 500 >> 3 is 62 < 100.
-    while summary.scalars[TOTAL] >> (shift + 1) >= summary.scalars[MESSAGES] > 0:
-        shift += 1
-    summary.scalars[SHIFT] = shift
-    least >>= shift
-    for level in range(summary.ring.size):  # a loop, because Numba needs half a second to compile a slice
-        summary.ring[level] = _EMPTY
+    _clear_ring(summary)
     summary.scalars[LEVEL] = least
     summary.scalars[END] = least + summary.ring.size
     for counter in range(size):
@@ -131,11 +142,11 @@ def _restart_ring(summary: Summary) -> None:
 
 
 @part
-def _take_least(summary: Summary) -> np.int32:
-    """Take a counter of the lowest level out of the queue."""
+def _least_in_ring(summary: Summary) -> np.int32:
+    """Take a counter with the least count out of the ring."""
     scalars = summary.scalars
-    if scalars[QUEUED] == 0:
-        scalars[QUEUED] = 1
+    if scalars[QUEUE] != RING:
+        scalars[QUEUE] = RING
         scalars[LEVEL] = scalars[END]
     while True:
         if scalars[LEVEL] == scalars[END]:
@@ -147,14 +158,58 @@ def _take_least(summary: Summary) -> np.int32:
             continue
         summary.ring[at] = summary.following[counter]
         count = summary.counts[counter]
-        if count >> scalars[SHIFT] == scalars[LEVEL]:
+        if count == scalars[LEVEL]:
             return counter
         _enqueue(summary, counter, count)  # it has grown since it was queued
 
 
 @part
+def _sift_down(summary: Summary, place: Int) -> None:
+    """Move the counter at `place` of the heap down until no counter below it comes before it."""
+    heap, queued, size = summary.ring, summary.queued, summary.keys.size
+    counter = heap[place]
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and (queued[heap[child + 1]], heap[child + 1]) < (queued[heap[child]], heap[child]):
+            child += 1
+        if (queued[counter], counter) <= (queued[heap[child]], heap[child]):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = counter
+
+
+@part
+def _least_in_heap(summary: Summary) -> np.int32:
+    """Return the first counter of the heap after putting back all that have grown since they were queued."""
+    if summary.scalars[QUEUE] != HEAP:
+        summary.scalars[QUEUE] = HEAP
+        for counter in range(summary.keys.size):
+            summary.ring[counter] = counter
+            summary.queued[counter] = summary.counts[counter]
+        for place in range(summary.keys.size // 2, -1, -1):
+            _sift_down(summary, place)
+    while True:
+        first: np.int32 = summary.ring[0]
+        if summary.queued[first] == summary.counts[first]:
+            return first
+        summary.queued[first] = summary.counts[first]
+        _sift_down(summary, 0)
+
+
+@part
+def _take_over(summary: Summary, counter: np.int32, key: np.uint64, amount: Int) -> None:
+    """Make a counter that has the least count the counter of `key`: the count that it had becomes the error."""
+    least = summary.counts[counter]
+    _unlink(summary, counter)
+    _link(summary, counter, key)
+    summary.errors[counter] = least
+    summary.counts[counter] = least + amount
+
+
+@part
 def _admit(summary: Summary, key: np.uint64, amount: Int) -> np.int32:
-    """Assign a counter to `key`: a free one, or the least, whose count becomes the error. Return the counter."""
+    """Assign a counter to `key`: a free one, or one with the least count. Return the counter."""
     scalars = summary.scalars
     if scalars[SIZE] < summary.keys.size:
         counter = np.int32(scalars[SIZE])
@@ -163,26 +218,40 @@ def _admit(summary: Summary, key: np.uint64, amount: Int) -> np.int32:
         summary.counts[counter] = amount
         summary.errors[counter] = 0
         return counter
-    counter = _take_least(summary)
-    least = summary.counts[counter]
-    _unlink(summary, counter)
-    _link(summary, counter, key)
-    summary.errors[counter] = least
-    summary.counts[counter] = least + amount
-    _enqueue(summary, counter, least + amount)
+    if scalars[WEIGHED]:
+        counter = _least_in_heap(summary)  # it stays in the heap, under its old count
+        _take_over(summary, counter, key, amount)
+        return counter
+    counter = _least_in_ring(summary)
+    _take_over(summary, counter, key, amount)
+    _enqueue(summary, counter, summary.counts[counter])
     return counter
 
 
 @part
 def offer(summary: Summary, key: np.uint64, amount: Int, messages: Int) -> np.int32:
-    """Count `messages` messages of `key` that weigh `amount` together; return its counter."""
+    """Count `messages` messages of `key` that weigh `amount` together; return its counter.
+
+    A key without a counter gets none for an amount of 0, and the result is -1: otherwise messages without weight could
+    take over the counters of hot keys.
+    """
     counter = find(summary, key)
     summary.scalars[TOTAL] += amount
     summary.scalars[MESSAGES] += messages
     if counter >= 0:
         summary.counts[counter] += amount
         return counter
+    if amount == 0:
+        return counter
     return _admit(summary, key, amount)
+
+
+@part
+def _offer_weighted(summary: Summary, key: np.uint64, amount: Int, messages: Int) -> np.int32:
+    """Do the same as `offer`, for an amount that may be above 1. The summary must have room for a heap."""
+    if amount > 1:
+        summary.scalars[WEIGHED] = 1
+    return offer(summary, key, amount, messages)
 
 
 @entry
@@ -202,12 +271,10 @@ def observe_weighted(
 ) -> None:
     """Do the same as `observe` for messages with weights; `margin` is a multiple of the mean weight so far."""
     for i in range(keys.size):
-        counter = offer(summary, keys[i], weights[i], 1)
+        counter = _offer_weighted(summary, keys[i], weights[i], 1)
         total = summary.scalars[TOTAL]
-        if summary.counts[counter] >= threshold * total + margin * (total / summary.scalars[MESSAGES]):
-            hot[i] = counter
-        else:
-            hot[i] = _EMPTY
+        hot_from = threshold * total + margin * (total / summary.scalars[MESSAGES])
+        hot[i] = counter if counter >= 0 and summary.counts[counter] >= hot_from else _EMPTY
 
 
 @entry
@@ -221,14 +288,14 @@ def offer_many(summary: Summary, keys: Keys) -> None:
 def offer_counts(summary: Summary, keys: Keys, amounts: Counts) -> None:
     """Count amounts[i] messages of keys[i]."""
     for i in range(keys.size):
-        offer(summary, keys[i], amounts[i], amounts[i])
+        _offer_weighted(summary, keys[i], amounts[i], amounts[i])
 
 
 @entry
 def offer_weighted(summary: Summary, keys: Keys, weights: Counts) -> None:
     """Count one message of weight weights[i] per entry of `keys`."""
     for i in range(keys.size):
-        offer(summary, keys[i], weights[i], 1)
+        _offer_weighted(summary, keys[i], weights[i], 1)
 
 
 @entry
@@ -239,15 +306,38 @@ def look_up(summary: Summary, key: np.uint64) -> np.int32:
 
 @entry
 def refill(summary: Summary, keys: Keys, counts: Counts, errors: Counts) -> None:
-    """Replace all counters by the given ones. The total, the number of messages and the shift do not change."""
+    """Replace all counters by the given ones. The queue is empty then; all other scalars do not change."""
     for at in range(summary.table.size):
         summary.table[at] = _EMPTY
-    summary.scalars[QUEUED] = 0
+    summary.scalars[QUEUE] = NO_QUEUE
     summary.scalars[SIZE] = keys.size
     for counter in range(keys.size):
         summary.counts[counter] = counts[counter]
         summary.errors[counter] = errors[counter]
         _link(summary, np.int32(counter), keys[counter])
+
+
+@entry
+def list_ring(summary: Summary, counters: Indices, levels: Counts) -> int:
+    """Write the counters in the ring and the levels that they are on, in the order of the ring; return how many."""
+    found = 0
+    for level in range(summary.scalars[LEVEL], summary.scalars[END]):
+        counter = summary.ring[level & (summary.ring.size - 1)]
+        while counter >= 0:
+            counters[found], levels[found] = counter, level
+            found += 1
+            counter = summary.following[counter]
+    return found
+
+
+@entry
+def fill_ring(summary: Summary, counters: Indices, levels: Counts) -> None:
+    """Put counters on these levels of the ring, in the order in which `list_ring` wrote them."""
+    _clear_ring(summary)
+    for place in range(counters.size - 1, -1, -1):
+        at = levels[place] & (summary.ring.size - 1)
+        summary.following[counters[place]] = summary.ring[at]
+        summary.ring[at] = counters[place]
 
 
 @entry

@@ -12,6 +12,7 @@ import math
 
 from keyspread.heavy_hitters import Mark, SpaceSaving
 from keyspread.online.settings import Settings
+from keyspread.schemes import Scheme
 
 _SURE, _AT_LEAST = 4, 8  # standard deviations, and messages: chance alone hardly ever exceeds both in an epoch
 _WEIGHT = 0.25  # of an epoch: what the past keeps if half of an epoch is new
@@ -21,6 +22,13 @@ _SHORTEST = 512  # messages per epoch at least: with few workers, comparing more
 def epoch(settings: Settings) -> int:
     """Return the messages per epoch: enough for a key at the threshold to be expected once."""
     return max(_SHORTEST, math.ceil(1 / settings.threshold))
+
+
+def fade_every(scheme: Scheme, settings: Settings) -> int:
+    """Return the number of messages between two fadings; 0 if nothing fades."""
+    if settings.half_life == "auto":
+        return epoch(settings) if scheme.tracks_head else 0
+    return int(settings.half_life or 0)
 
 
 def halvings(hitters: SpaceSaving, mark: Mark) -> int:

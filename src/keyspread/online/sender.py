@@ -11,7 +11,9 @@ from keyspread.deprecation import current_names
 from keyspread.heavy_hitters import HeavyHitter, SpaceSaving
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.routing import clear_candidates
+from keyspread.one_thread import OneThread
 from keyspread.online import decay, hotness, snapshot
+from keyspread.online.decay import fade_every
 from keyspread.online.settings import Settings
 from keyspread.schemes import Scheme, State, online_scheme
 
@@ -33,6 +35,9 @@ class Sender:
       weight when the hot keys change, and only then
     - `capacities`: one number per worker, if they differ. The least loaded worker is then the one with the least load
       per capacity, and a worker is a candidate in proportion to its capacity
+
+    A sender belongs to one thread at a time: `route` raises a ThreadError while another thread is in it. Use one sender
+    per thread, each with its own `source`. Reading (`loads`, `head`, `snapshot`, …) waits until `route` has returned.
 
     >>> from keyspread import hash_keys
     >>> sender = Sender("d-choices", workers=4, source=3, seed=7)
@@ -71,12 +76,13 @@ class Sender:
             **current_names({"counters": counters, "capacity": capacity}),
         )
         self._state = State.of(settings, self._scheme.choices(settings, _NO_SHARES))
-        self._state.fade_at = self._fade_every()
+        self._state.fade_at = fade_every(self._scheme, settings)
+        self._one_thread = _guard()
 
     @classmethod
     def _with_state(cls, scheme: Scheme, state: State) -> "Sender":
         sender = cls.__new__(cls)
-        sender._scheme, sender._state = scheme, state
+        sender._scheme, sender._state, sender._one_thread = scheme, state, _guard()
         return sender
 
     def route(self, hashes: npt.NDArray[Any], weights: npt.NDArray[Any] | None = None) -> npt.NDArray[np.int32]:
@@ -90,8 +96,14 @@ class Sender:
         """
         keys = checks.hashes(hashes).view(np.uint64)
         weighed = None if weights is None else checks.weights(weights, keys.size)
-        if weighed is None and self._state.settings.capacities is not None:
-            weighed = np.ones(keys.size, np.int64)
+        with self._one_thread:
+            added = keys.size if weighed is None else checks.weight_of(weighed)
+            checks.total("the sum of all loads", int(self._state.balance.loads.sum()), added)
+            if weighed is None and self._state.settings.capacities is not None:
+                weighed = np.ones(keys.size, np.int64)
+            return self._routed(keys, weighed)
+
+    def _routed(self, keys: npt.NDArray[np.uint64], weighed: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int32]:
         out = np.empty(keys.size, np.int32)
         done = 0
         while done < keys.size:
@@ -120,15 +132,8 @@ class Sender:
         if self._scheme.tracks_head and state.messages >= state.review_at:
             self._review()
 
-    def _fade_every(self) -> int:
-        """Return the number of messages between two fadings; 0 if nothing fades."""
-        settings = self._state.settings
-        if settings.half_life == "auto":
-            return decay.epoch(settings) if self._scheme.tracks_head else 0
-        return int(settings.half_life or 0)
-
     def _fade(self) -> None:
-        self._state.fade_at += self._fade_every()
+        self._state.fade_at += fade_every(self._scheme, self._state.settings)
         if self._state.settings.half_life == "auto":
             self._fade_by_change()
         else:
@@ -201,7 +206,8 @@ class Sender:
     @property
     def loads(self) -> npt.NDArray[np.int64]:
         """The messages sent to each worker, or their weights, as a copy. A half-life in messages halves them too."""
-        return self._state.balance.loads.copy()
+        with self._one_thread.reading:
+            return self._state.balance.loads.copy()
 
     @property
     def messages(self) -> int:
@@ -233,10 +239,13 @@ class Sender:
     def head(self) -> list[HeavyHitter]:
         """Return every key whose share may be the threshold or more: [(hash, lower, upper), …], hottest first.
 
-        No key at or above the threshold is missing. The list is empty for schemes that do not look for hot keys.
+        No key at or above the threshold is missing. With half_life="auto", a key may be missing if its share is at
+        most 1 / counters + `heavy_hitters.surplus` / `heavy_hitters.total`; the surplus is 0 until counts have faded.
+        The list is empty for schemes that do not look for hot keys.
         """
         hitters = self._state.heavy_hitters
-        return hitters.head(self._state.settings.threshold) if hitters is not None else []
+        with self._one_thread.reading:
+            return hitters.head(self._state.settings.threshold) if hitters is not None else []
 
     @property
     def heavy_hitters(self) -> SpaceSaving | None:
@@ -245,7 +254,8 @@ class Sender:
 
     def snapshot(self) -> bytes:
         """Return all that `restore` needs to resume as if never interrupted: at most about 50 bytes per counter."""
-        return snapshot.to_bytes(self._scheme, self._state)
+        with self._one_thread.reading:
+            return snapshot.to_bytes(self._scheme, self._state)
 
     @classmethod
     def restore(cls, data: bytes) -> "Sender":
@@ -270,6 +280,10 @@ class Sender:
             f"Sender({self.scheme!r}, workers={settings.workers}, source={settings.source}, "
             f"seed={settings.seed}, messages={self.messages})"
         )
+
+
+def _guard() -> OneThread:
+    return OneThread("a Sender", "use one Sender per thread, each with its own source, or put a lock around it")
 
 
 def _distance(shares: npt.NDArray[np.float64], others: npt.NDArray[np.float64]) -> float:

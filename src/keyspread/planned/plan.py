@@ -5,7 +5,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -157,13 +157,13 @@ class Plan:
         try:
             content = json.loads(text)
             plan = cls._of(content) if content["format"] == _FORMAT else None
-        except (ValueError, TypeError, KeyError, OverflowError) as problem:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as problem:
             raise InputError(
-                f"not a keyspread plan ({problem!r}); pass the text that Plan.to_json() returned"
+                f"not a keyspread plan ({problem!r:.300}); pass the text that Plan.to_json() returned"
             ) from None
         if plan is None:
             raise InputError(
-                f"the plan has format {content['format']}, this keyspread reads {_FORMAT}: plan the batch again"
+                f"the plan has format {content['format']!r:.100}, this keyspread reads {_FORMAT}: plan the batch again"
             )
         plan._check()
         return plan
@@ -196,9 +196,14 @@ class Plan:
         """Refuse a plan that would route outside its workers."""
         named = [*self.buckets.tolist(), *(worker for key in self.head for worker in key.workers)]
         whole = all(
-            key.ends and key.ends[-1] == planned_routing.SLOTS and len(key.ends) == len(key.workers) == len(key.weights)
+            key.ends
+            and key.ends[-1] == planned_routing.SLOTS
+            and all(begin <= end for begin, end in pairwise((0, *key.ends)))
+            and len(key.ends) == len(key.workers) == len(key.weights)
+            and min(key.weights) >= 0
             for key in self.head
         )
+        whole = whole and len({key.hash for key in self.head}) == len(self.head) and self.loads.min(initial=0) >= 0
         if self.capacities is not None:
             checks.capacities(self.capacities, self.workers)
         inside = self.buckets.size > 0 and min(named) >= 0 and max(named) < self.workers

@@ -87,7 +87,7 @@ def bucket_count(workers: int, previous: Plan | None, buckets: int | None) -> in
     if previous is not None and not isinstance(previous, Plan):
         raise InputError(f"previous must be a Plan, got {type(previous).__name__}; Plan.from_json reads a stored one")
     if buckets is not None:
-        return checks.whole_number("buckets", buckets, minimum=workers, maximum=planned_routing.SLOTS)
+        return checks.whole_number("buckets", buckets, minimum=workers)
     if previous is not None and 2 * previous.buckets.size >= BUCKETS_PER_WORKER * workers:
         return previous.buckets.size
     return BUCKETS_PER_WORKER * workers

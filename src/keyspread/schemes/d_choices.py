@@ -1,6 +1,8 @@
 """D-Choices: a hot key may use d workers, where d is the smallest number that balances the head so far (Sec. 4.1)."""
 
-from keyspread.choices import find_choices
+import numpy as np
+
+from keyspread.kernels.choices import find_choices
 from keyspread.online.settings import Settings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Shares
@@ -13,4 +15,4 @@ class DChoices(HeadAndTail):
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """Return d; with d = n this is W-Choices."""
-        return find_choices(head, settings.workers, settings.tolerance)
+        return int(find_choices(np.cumsum(head), settings.workers, settings.tolerance))

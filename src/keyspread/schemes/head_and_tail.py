@@ -25,6 +25,7 @@ class HeadAndTail(Scheme):
     def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route messages that have these weights, or workers that have different capacities."""
         assert state.heavy_hitters is not None
+        state.heavy_hitters.make_room_for_weights()
         summary, threshold = state.heavy_hitters.arrays, state.settings.threshold
         observe_weighted(summary, keys, weights, out, threshold, state.margin)
         self.route_marked_uneven(state, keys, weights, out)

@@ -111,7 +111,7 @@ DESCRIPTORS: tuple[Descriptor, ...] = (
     _online(Kind.ONLINE, WChoices()),
     _online(Kind.ONLINE, DChoices()),
     _online(Kind.ONLINE, PerKey()),
-    _online(Kind.ONLINE, Greedy()),
+    _online(Kind.BASELINE, Greedy()),
     Descriptor(LOOK_AHEAD, Kind.LOOK_AHEAD, ("threshold", "capacities"), tracks_head=True),
     Descriptor(
         PLANNED,

@@ -42,6 +42,9 @@ def plan(
     read once instead of twice. Hot keys then come from merged SpaceSaving summaries of the partitions, which know the
     share of a key to a tenth of `threshold`.
 
+    If the rows are not the same when they are computed again (`limit` without an order, `rand()` behind a shuffle), the
+    counts are not those of the rows that are routed later. Then workers are less balanced, but no row is lost.
+
     `weight` is a column of whole numbers; the load of a worker is then their sum. `capacities`, `tolerance` and
     `most_moved` are those of `keyspread.plan`. Store the plan with `to_json`, and pass it as `previous` to stay close
     to it the next time.

@@ -5,6 +5,8 @@ The defaults apply to sessions that start here. The library never changes settin
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -100,7 +102,7 @@ def _start(wanted: dict[str, str]) -> SparkSession:
     java_options.append(wanted.get("spark.driver.extraJavaOptions", ""))  # last, so that the caller's take precedence
     settings["spark.driver.extraJavaOptions"] = " ".join(java_options).strip()
 
-    with StartupErrors() as errors:
+    with _packages_found(StartupErrors()) as errors:
         if SparkContext._gateway is None:
             # As the builder does, but with the JVM's standard error redirected. SPARK_REMOTE is already in the
             # settings; the launcher would refuse it together with a master.
@@ -112,6 +114,22 @@ def _start(wanted: dict[str, str]) -> SparkSession:
             # The server got all settings at its launch; the client may set only these, and warns about others.
             settings = {k: v for k, v in settings.items() if k.startswith(_CONNECT_CLIENT)}
         return _get(settings)
+
+
+@contextmanager
+def _packages_found(errors: StartupErrors) -> Iterator[StartupErrors]:
+    """Say in one line which packages could not be downloaded, instead of the resolver's report."""
+    try:
+        with errors:
+            yield errors
+    except Exception:
+        if not errors.unresolved:
+            raise
+        raise InputError(
+            f"Spark cannot download {', '.join(errors.unresolved)} (spark.jars.packages): it is in no local cache, and "
+            "no repository has it; check the version and the network, or pass the jars and their dependencies: "
+            'session(**{"spark.jars": "a.jar,b.jar"}), or keyspread run --jars a.jar,b.jar'
+        ) from None
 
 
 def _check_connect(remote: str) -> None:

@@ -10,14 +10,17 @@ from keyspread.errors import InputError
 from keyspread.planned.plan import Plan
 from keyspread.schemes import PLANNED, Kind, resolve
 from keyspread.spark.plan import plan as plan_rows
+from keyspread.spark.routing.exchange import move, move_by
 from keyspread.spark.routing.keys import Key, free_name, key_columns, key_hash
 from keyspread.spark.routing.look_ahead import look_ahead_worker
 from keyspread.spark.routing.planned_sql import owner, with_planned_worker
+from keyspread.spark.routing.row_order import repeatable_order
 from keyspread.spark.routing.senders import online_worker
 from keyspread.spark.routing.weights import weight_column
 from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.spark.watch import Watch
 
+_BY_KEY_ALONE = "key"  # the only online scheme for which the order of rows does not matter
 _PLAN_OPTIONS = [name for name, p in inspect.signature(plan_rows).parameters.items() if p.kind is p.KEYWORD_ONLY]
 
 
@@ -42,6 +45,11 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
     In a stream every micro-batch is balanced by itself, and nothing is kept between batches. A batch that is retried,
     also on another executor or after a restart, is routed the same.
 
+    A task that is retried routes its rows the same, in any order that they arrive in. If Spark does not protect retried
+    tasks (its order-independent checksums are off, as by default in 4.1), rows behind a shuffle are therefore routed in
+    the order of a hash of the row, and rows that change when they are computed again (`rand()` behind a shuffle) are
+    refused. See "If a task runs again" in the documentation.
+
     Put the work per worker directly behind it (mapInArrow, mapInPandas, foreachPartition, groupBy of the key). Another
     exchange would move the rows again. No setting of the session is changed.
 
@@ -55,10 +63,10 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
     if _is_planned(df, scheme) and "watch" not in options:
         found = _plan(df, key, checks.whole_number("workers", workers), **options)
         if not found.head:  # then the worker is an expression of the key, and need not be a column of the shuffle
-            return df.repartitionById(workers, owner(key_hash(df, key_columns(df, key)), found))
+            return move_by(df, workers, owner(key_hash(df, key_columns(df, key)), found))
         scheme, options = PLANNED, {"plan": found}
     routed, worker = with_worker(df, key, workers, scheme, **options)
-    return routed.repartitionById(workers, worker).drop(worker)
+    return move(routed, workers, worker).drop(worker)
 
 
 def with_worker(
@@ -75,14 +83,19 @@ def with_worker(
     columns = key_columns(df, key)
     worker = free_name(df, "worker")
     if _is_planned(df, scheme):
-        routed = with_planned_worker(df, key_hash(df, columns), _plan(df, columns, workers, **options), worker)
+        found = _plan(df, columns, workers, **options)
+        order = repeatable_order(df) if found.head else None  # without hot keys, positions do not matter
+        ordered = df if order is None else df.sortWithinPartitions(order)
+        routed = with_planned_worker(ordered, key_hash(df, columns), found, worker)
     else:
         if options.get("weight") is not None:
             options["weight"] = weight_column(df, options["weight"])
+        by_key = scheme is not None and resolve(scheme).name == _BY_KEY_ALONE
+        order = None if by_key else repeatable_order(df)
         if scheme is None or resolve(scheme).kind is Kind.LOOK_AHEAD:
-            routed = df.withColumn(worker, look_ahead_worker(key_hash(df, columns), workers, **options))
+            routed = df.withColumn(worker, look_ahead_worker(key_hash(df, columns), workers, order, **options))
         else:
-            routed = df.withColumn(worker, online_worker(key_hash(df, columns), scheme, workers, **options))
+            routed = df.withColumn(worker, online_worker(key_hash(df, columns), scheme, workers, order, **options))
     return routed if watch is None else watch.on(routed, columns, workers, worker, options), worker
 
 

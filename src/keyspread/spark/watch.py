@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
+from keyspread.spark.aggregation.way import Way
 from keyspread.spark.routing.keys import Key, KeyColumn, column, key_columns
 
 TRACKED = 10_000  # items in the sketch of the hottest keys: a count may be off by rows / 7,500
@@ -68,6 +69,8 @@ class Watch:
         self._hottest = checks.whole_number("hottest", hottest, minimum=0)
         self._observation = Observation()
         self._workers = 0
+        self.way: Way | None = None
+        """How `aggregate` computes the result, and why; None for `spread`."""
 
     def on(
         self, routed: DataFrame, key: Sequence[KeyColumn], workers: int, worker: str, options: Mapping[str, Any]
@@ -75,17 +78,23 @@ class Watch:
         """Return the same rows; when they are computed, this watch counts them."""
         if self._workers:
             raise InputError("this Watch is used already; make a new one for every spread")
-        if routed.isStreaming:
-            raise InputError("a Watch is for a bounded DataFrame, got a stream; use a StreamWatch")
+        _check_bounded(routed)
         self._workers = workers
         seen = [worker_loads(worker, workers)]
         if self._hottest:
             seen.append(_top(key_text(routed, key), self._hottest).alias("hottest"))
         return routed.observe(self._observation, *seen)
 
+    def take(self, way: Way, df: DataFrame) -> None:
+        """Remember how `aggregate` computes the result."""
+        _check_bounded(df)
+        self.way = way
+
     @property
     def balance(self) -> Balance:
         """The counts of the first action on the DataFrame; waits until it has run."""
+        if not self._workers:
+            raise nothing_routed("balance", self.way)
         seen = self._seen()
         loads = np.zeros(self._workers, np.int64)
         for item in seen.get("loads") or ():
@@ -100,6 +109,18 @@ class Watch:
             if "toPyRow" not in str(error):
                 raise
             return {}
+
+
+def nothing_routed(what: str, way: Way | None) -> InputError:
+    """Return the error of a watch that has nothing to show."""
+    if way is None:
+        return InputError(f"this watch has no {what}: pass it to spread or aggregate as watch=, and run the result")
+    return InputError(f'no row was routed, so there is no {what} ({way}); pass scheme="planned" to spread the rows')
+
+
+def _check_bounded(df: DataFrame) -> None:
+    if df.isStreaming:
+        raise InputError("a Watch is for a bounded DataFrame, got a stream; use a StreamWatch")
 
 
 def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: int = 10) -> Balance:

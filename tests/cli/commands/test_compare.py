@@ -24,12 +24,14 @@ def run(capsys, monkeypatch):
 def test_the_command(run, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "clicks.csv"
-    path.write_text("user,amount\n" + "anna,1\n" * 500 + "".join(f"u{i},2\n" for i in range(500)))
-    code, out, err = run("--input", path, "--key", "user", "--workers", "10", "--plot", tmp_path / "plot.svg")
+    path.write_text("user,amount\n" + "".join(f"anna,1\nu{i},2\n" for i in range(5000)))
+    code, out, err = run(
+        "--input", path, "--key", "user", "--workers", "10", "--windows", "9", "--plot", tmp_path / "plot.svg"
+    )
     assert (code, err) == (0, "")
     assert "clicks.csv, 10 workers, 5 senders" in out
     assert all(scheme in out for scheme in ALL)
-    assert "Use " in out
+    assert "Use planned: " in out
     assert max(map(len, out.splitlines())) <= max(80, len(f"Plot written to {tmp_path}/plot.svg"))
     assert (tmp_path / "plot.svg").read_text().lstrip().startswith("<?xml")
 
@@ -40,7 +42,14 @@ def test_the_command_as_json(run):
     assert code == 0
     assert [scheme["scheme"] for scheme in said["schemes"]] == list(ALL)
     assert set(said["frontier"]) <= set(ALL)
-    assert said["advice"].startswith("Use ")
+    assert said["recommended"] is None
+    assert said["advice"].startswith("No advice: with 400 messages per window")
+    code, out, _ = run(
+        "--skew", "1.6", "--keys", "500", "--messages", "2e4", "--workers", "8", "--windows", 25, "--json"
+    )
+    said = json.loads(out)
+    assert said["recommended"] == "planned"
+    assert said["advice"].startswith("Use planned: ")
     assert (said["format"], said["input"], said["skew"], said["workers"]) == (1, "zipf", 1.6, 8)
 
 

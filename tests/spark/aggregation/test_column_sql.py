@@ -142,15 +142,17 @@ def test_a_sketch_is_within_its_bound(rows):
 
 
 def test_a_dict_names_the_columns_and_may_mix_text_and_columns(rows):
-    found = aggregate(rows, "k", {"n": F.count("*"), "total": F.sum("amount").alias("unused"), "most": "max(price)"}, 4)
+    found = aggregate(
+        rows, "k", {"n": F.count("*"), "total": F.sum("amount").alias("unused"), "most": "max(price)"}, 4, "shuffle"
+    )
     plain = rows.groupBy("k").agg(F.count("*").alias("n"), F.sum("amount").alias("total"), F.max("price").alias("most"))
     assert found.columns == ["k", "n", "total", "most"]
     assert in_order(found) == in_order(plain)
 
 
 def test_a_single_column_and_a_tuple_are_taken_too(rows):
-    assert aggregate(rows, "k", F.count("*"), 4).columns == ["k", "count(1)"]
-    assert aggregate(rows, "k", (F.max("amount"), F.max("amount")), 4).columns == ["k", "max(amount)", "max(amount)"]
+    assert aggregate(rows, "k", F.count("*"), 4, "shuffle").columns == ["k", "count(1)"]
+    assert aggregate(rows, "k", (F.max("amount"),) * 2, 4, "shuffle").columns == ["k", "max(amount)", "max(amount)"]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def test_a_single_column_and_a_tuple_are_taken_too(rows):
 )
 def test_what_cannot_be_taken_apart_is_refused_in_one_line(rows, make, message, capfd):
     with pytest.raises(InputError, match=message) as refused:
-        aggregate(rows, "k", [make()], 4)
+        aggregate(rows, "k", [make()], 4, "shuffle")
     assert "\n" not in str(refused.value)
     assert capfd.readouterr().err == ""
 
@@ -181,7 +183,7 @@ def test_decimals_are_exact_or_refused(rows):
     column = F.sum(F.col("money") * F.lit(decimal.Decimal("1.50")))
     if is_remote():  # the type of the literal is not what SQL makes of its text
         with pytest.raises(InputError, match="write it as SQL text"):
-            aggregate(rows, "k", [column], 4)
+            aggregate(rows, "k", [column], 4, "shuffle")
     else:
         check(rows, [column])
 
@@ -197,7 +199,7 @@ def test_what_is_no_column_is_refused(rows):
 def test_errors_of_other_queries_stay_those_of_spark(spark):
     """Looking for the SQL of a Column must not disturb PySpark's own reports of errors."""
     rows = spark.range(10).selectExpr("id AS k", "id AS v")
-    aggregate(rows, "k", [F.sum("v")], 2)
+    aggregate(rows, "k", [F.sum("v")], 2, "shuffle")
     with pytest.raises(AnalysisException, match="nope"):
         rows.selectExpr("nope + 1").count()
 
@@ -207,5 +209,5 @@ def test_a_wrong_column_is_one_line(spark):
     rows = spark.range(10).selectExpr("id AS k", "id AS v")
     for column in (F.sum("nope"), F.sum(F.sum("v")), F.sum(F.rand())):
         with pytest.raises(InputError, match=r"^aggregate Column<") as caught:
-            aggregate(rows, "k", [column], 2)
+            aggregate(rows, "k", [column], 2, "shuffle")
         assert "\n" not in str(caught.value)

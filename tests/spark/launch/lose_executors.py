@@ -96,17 +96,20 @@ def main(url: str, settings: str, folder: Path) -> None:
     rows = spark.range(0, ROWS, 1, PARTITIONS).selectExpr("id", f"{HOT} AS key", "id % 100 AS value")
     made = plan(rows, "key", WORKERS)
     ways = {"d-choices": {"scheme": "d-choices"}, "planned": {"plan": made}}
-    for name in ("d-choices", "planned", "operator"):
+    for name in ("d-choices", "planned", "operator", "d-choices-shuffled", "planned-shuffled"):
         for disturbed in (False, True):
             here = folder / f"{name}-{'disturbed' if disturbed else 'quiet'}"
             here.mkdir()
             if not disturbed:
                 (here / "go").touch()
-            read = rows.mapInArrow(record_reads(here), rows.schema)
+            source = rows.repartition(PARTITIONS, "id") if name.endswith("shuffled") else rows
+            read = source.mapInArrow(record_reads(here), rows.schema)
             if name == "operator":
                 out = aggregate(read, "key", Total(here), WORKERS, plan=made)
             else:
-                out = spread(read, "key", WORKERS, **ways[name]).mapInArrow(report_rows(here), PLACES)
+                out = spread(read, "key", WORKERS, **ways[name.removesuffix("-shuffled")]).mapInArrow(
+                    report_rows(here), PLACES
+                )
             found = [list(row) for row in out.collect()]
             reads = [tuple(map(int, file.name.split("-")[1:])) for file in here.glob("read-*")]
             print(json.dumps({"scenario": here.name, "rows": found, "reads": reads}), flush=True)

@@ -61,7 +61,9 @@ def test_a_worker_that_fails_halfway(spark, small_batches, scheme):
 def test_an_aggregate_over_rows_that_fail_once(spark, small_batches):
     """The plan is counted from the same rows, so counting fails once too."""
     rows = skewed(spark, 2000, 2)
-    found = aggregate(rows.mapInArrow(fail_once, rows.schema), "key", {"n": "count(*)", "s": "sum(value)"}, 4)
+    found = aggregate(
+        rows.mapInArrow(fail_once, rows.schema), "key", {"n": "count(*)", "s": "sum(value)"}, 4, "planned"
+    )
     plain = rows.selectExpr("key", "value").groupBy("key").agg({"*": "count", "value": "sum"})
     assert Counter(map(tuple, found.collect())) == Counter(
         (row.key, row["count(1)"], row["sum(value)"]) for row in plain.collect()
@@ -105,7 +107,7 @@ def scenarios(tmp_path_factory):
 
 def disturb(cluster, folder, driver, killed):
     """Kill an executor when two tasks behind the spread run, one per executor, then let the tasks continue."""
-    for name in ("d-choices", "planned", "operator"):
+    for name in ("d-choices", "planned", "operator", "d-choices-shuffled", "planned-shuffled"):
         here = folder / f"{name}-disturbed"
         while driver.poll() is None and len(list(here.glob("ready-*"))) < 2:
             time.sleep(0.02)
@@ -142,6 +144,18 @@ def test_a_lost_executor_changes_no_result(scenarios):
     assert sorted(found["operator-disturbed"]["rows"], key=repr) == sorted(found["operator-quiet"]["rows"], key=repr)
     counted = Counter(key for _, _, key, _ in found["planned-quiet"]["rows"])
     assert {key: n for key, n, _ in found["operator-disturbed"]["rows"]} == dict(counted)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("scheme", TWO)
+def test_a_lost_executor_loses_no_row_behind_a_shuffle(scenarios, scheme):
+    """The order of rows changes, so rows may change their worker: Spark's checksums notice, and it re-runs the rest."""
+    found, killed = scenarios
+    assert f"{scheme}-shuffled" in killed
+    again = Counter(partition for partition, _ in found[f"{scheme}-shuffled-disturbed"]["reads"])
+    assert max(again.values()) > 1
+    assert sorted(id_ for _, id_, _, _ in found[f"{scheme}-shuffled-disturbed"]["rows"]) == list(range(2000))
 
 
 @pytest.mark.spark

@@ -95,7 +95,7 @@ def test_a_weight_may_be_an_expression_and_null_weighs_nothing(rows):
 
 def test_an_aggregate_in_balance_by_weight(rows):
     wanted = {"n": "count(*)", "bytes": "sum(size)"}
-    found = aggregate(rows, "key", wanted, WORKERS, weight="size", capacities=CAPACITIES)
+    found = aggregate(rows, "key", wanted, WORKERS, "planned", weight="size", capacities=CAPACITIES)
     plain = rows.groupBy("key").agg(F.count("*").alias("n"), F.sum("size").alias("bytes"))
     assert sorted(found.collect()) == sorted(plain.collect())
 

@@ -136,7 +136,7 @@ def test_options_that_are_refused(spark):
         with pytest.raises(InputError, match="unknown option 'checkpoint'; it is no longer needed"):
             spread(df, key, 4, scheme, checkpoint=None)
     with pytest.raises(InputError, match="unknown option 'checkpoint'; it is no longer needed"):
-        aggregate(spark.range(3), "id", {"n": "count(*)"}, 4, checkpoint="folder")
+        aggregate(spark.range(3), "id", {"n": "count(*)"}, 4, "planned", checkpoint="folder")
     with pytest.raises(InputError, match="unknown option 'sped'; look-ahead takes threshold"):
         spread(stream, "value", 4, sped=1)
 
@@ -147,7 +147,7 @@ def test_aggregates_of_micro_batches(spark, tmp_path, batches):
     seen = {}
 
     def keep(rows, batch):
-        seen[batch] = {row.key: row.n for row in aggregate(rows, "key", {"n": "count(*)"}, 4).collect()}
+        seen[batch] = {row.key: row.n for row in aggregate(rows, "key", {"n": "count(*)"}, 4, "planned").collect()}
 
     query = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
     query.trigger(availableNow=True).start().awaitTermination(120)

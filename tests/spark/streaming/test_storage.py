@@ -1,4 +1,4 @@
-"""Folder and identity: files are complete or absent, and a folder of another query is refused."""
+"""Folder: files are complete or absent, by path and by address."""
 
 import os
 
@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from keyspread import InputError
-from keyspread.spark.streaming.identity import check_identity, difference
+from keyspread.job.run_record import RunRecord
 from keyspread.spark.streaming.storage import Folder
 
 
@@ -27,25 +27,12 @@ def test_a_folder_by_path_and_by_address(tmp_path, prefix):
         folder.read("a", "b")
 
 
-def test_only_fields_of_the_new_query_are_compared():
-    assert difference({"key": ["k"], "scheme": "key"}, {"key": ["k"]}) is None
-    changed = difference({"key": ["k"], "workers": 3}, {"key": ["k"], "workers": 4, "window": "1 hour"})
-    assert changed == (
-        "this belongs to another query (workers was 3 and is now 4, window was None and is now '1 hour'): "
-        "resume that query unchanged, or use a new folder"
-    )
-
-
-def test_a_folder_remembers_whose_it_is(tmp_path):
-    folder = Folder(str(tmp_path))
-    check_identity(folder, "id.json", {"key": "a"}, used=False)
-    check_identity(folder, "id.json", {"key": "a"}, used=True)
-    with pytest.raises(InputError, match="key was 'a' and is now 'b'"):
-        check_identity(folder, "id.json", {"key": "b"}, used=True)
-    check_identity(folder, "id.json", {"key": "b"}, used=False)  # nothing was written by the other query
-    assert folder.read("id.json") == b'{"key": "b"}'
-    folder.write(b"damaged", "id.json")
-    check_identity(folder, "id.json", {"key": "c"}, used=True)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"not writable .*; choose a folder that you can write to"):
-        check_identity(Folder(str(tmp_path / "file")), "id.json", {}, used=False)
+@pytest.mark.parametrize("address", ["dbfs:/x", "myfs:/x", "myfs://host/x"])
+def test_an_address_that_pyarrow_does_not_know_is_never_a_local_folder(tmp_path, monkeypatch, address):
+    monkeypatch.chdir(tmp_path)
+    for action in (lambda folder: folder.has("a"), lambda folder: folder.write(b"one", "a")):
+        with pytest.raises(OSError, match=r"pyarrow has no file system for (dbfs|myfs):"):
+            action(Folder(address))
+    with pytest.raises(InputError, match=r"--checkpoint .* cannot be opened .*: use a folder on this machine, or"):
+        RunRecord(address).resumes({})
+    assert os.listdir(tmp_path) == []

@@ -1,13 +1,15 @@
-"""`aggregate` of a stream: equal to `groupBy` for any cut into batches and after any restart, late rows included."""
+"""`aggregate` of a stream: equal to `groupBy` for any cut into batches and after any restart, late rows included.
+
+SQL aggregates are Spark's own; operators keep their state in blobs of ours. `stream_machine.py` tries many more
+schedules of those without Spark.
+"""
 
 import datetime
 import math
 import os
 import random
 import sys
-from collections import Counter
 from contextlib import ExitStack
-from functools import partial
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -20,18 +22,18 @@ from pyspark.sql import functions as F
 
 from frames import setting
 from keyspread import InputError
+from keyspread.framing import Frame
 from keyspread.operators import Operator
-from keyspread.spark import Totals, aggregate, stream_settings
-from keyspread.spark.aggregation.folds import add, fold_table
+from keyspread.spark import StreamWatch, Watch, aggregate, stream_settings
 from keyspread.spark.routing.tags import tags_of
-from keyspread.spark.streaming.state import StateError, StateRules, from_blob, processor, to_blob
+from keyspread.spark.streaming.blobs import StateError, from_blob, to_blob
+from keyspread.spark.streaming.state import StateRules, processor
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 WORKERS = 3
 BEGIN = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 SCHEMA = "time timestamp, key string, value bigint, part double, price decimal(10,2)"
-# Every aggregate that a stream can keep.
 ALL = {
     "n": "count(*)",
     "known": "count(value)",
@@ -56,6 +58,10 @@ ALL = {
     "s1": "stddev(part)",
     "s2": "stddev_pop(part)",
 }
+
+
+# The result of the operator below, as SQL.
+REACH = {"n": "count(*)", "most": "max(coalesce(value, -1))"}
 
 
 class Reach(Operator):
@@ -183,9 +189,9 @@ def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, seed):
         put(tmp_path / "in", number, drawn(f"{seed}/{number}", dice.choice([0, 1, 40, 200]), 10.0 * number))
         if number == 3 or dice.random() < 0.4:
             stream = stream_of(streaming, tmp_path / "in")
-            totals = aggregate(stream, "key", ALL, WORKERS, dice.choice([None, "d-choices"]))
+            totals = aggregate(stream, "key", Reach(), WORKERS, dice.choice([None, "d-choices"]))
             seen += run(totals, tmp_path / "checkpoint", "update")
-            assert_alike(latest(seen), plain(streaming.read.parquet(str(tmp_path / "in")), ALL, "key"), by_key)
+            assert_alike(latest(seen), plain(streaming.read.parquet(str(tmp_path / "in")), REACH, "key"), by_key)
 
 
 @pytest.mark.parametrize("slide", [None, "4 seconds"], ids=["tumbling", "sliding"])
@@ -196,20 +202,56 @@ def test_windows_equal_those_of_spark_itself(streaming, tmp_path, slide):
     edges = [(BEGIN + datetime.timedelta(seconds=at), "edge", 1, 1.0, 1) for at in (100, 110, 130, 400)]
     put(tmp_path / "in", 3, edges)
     stream = stream_of(streaming, tmp_path / "in").withWatermark("time", "10 seconds")
-    wanted = {name: ALL[name] for name in ("n", "total", "last", "set", "v1", "price")}
     by = (F.window("time", "10 seconds", slide), "key")
-    ours = run(aggregate(stream, "key", wanted, WORKERS, window="10 seconds", slide=slide), tmp_path / "ours", "append")
-    theirs = stream.groupBy(*by).agg(*(F.expr(a).alias(n) for n, a in wanted.items()))
-    assert_alike(ours, run(theirs, tmp_path / "theirs", "append"), by_window)
+    options = {"window": "10 seconds", "slide": slide}
+    ours = run(aggregate(stream, "key", Reach(), WORKERS, **options), tmp_path / "ours", "append")
+    sql = run(aggregate(stream, "key", REACH, WORKERS, **options), tmp_path / "sql", "append")
+    theirs = stream.groupBy(*by).agg(*(F.expr(a).alias(n) for n, a in REACH.items()))
+    expected = run(theirs, tmp_path / "theirs", "append")
+    assert_alike(ours, expected, by_window)
+    assert_alike(sql, expected, by_window)
     bounded = streaming.read.parquet(str(tmp_path / "in"))
-    expected = plain(bounded, wanted, *by)
+    expected = plain(bounded, REACH, *by)
     assert sum(row["n"] for row in ours) < sum(row["n"] for row in expected)  # some were too late
-    found = aggregate(bounded, "key", wanted, WORKERS, window="10 seconds", slide=slide, time="time").collect()
-    assert_alike([row.asDict(True) for row in found], expected, by_window)
+    for aggregates, scheme in ((Reach(), None), (REACH, None), (REACH, "planned")):
+        found = aggregate(bounded, "key", aggregates, WORKERS, scheme, time="time", **options).collect()
+        assert_alike([row.asDict(True) for row in found], expected, by_window)
+
+
+def test_sql_aggregates_are_the_query_of_spark_itself(spark, tmp_path):
+    """No setting of ours is needed, and anything that Spark knows works."""
+    put(tmp_path / "in", 0, drawn(0, 60, late=0))
+    stream = stream_of(spark, tmp_path / "in").withWatermark("time", "1 minute")
+    wanted = {**ALL, "mid": "median(part)", "about": "approx_count_distinct(value)", "pair": "max(struct(value, key))"}
+    del wanted["many"]  # Spark has no distinct aggregates of streams
+    watch = StreamWatch()
+    found = aggregate(stream, "key", wanted, WORKERS, watch=watch)
+    calls = [F.expr(sql).alias(name) for name, sql in wanted.items()]
+    assert found.sameSemantics(stream.groupBy("key").agg(*calls))
+    assert_alike(
+        run(found, tmp_path / "checkpoint", "complete"),
+        plain(spark.read.parquet(str(tmp_path / "in")), wanted, "key"),
+        by_key,
+    )
+    assert str(watch.way).startswith("groupBy: Spark folds SQL aggregates before rows move")
+    for look in (lambda: watch.batches, lambda: watch.wait(None)):
+        with pytest.raises(InputError, match=r"no row was routed, so there are no batches to show \(groupBy: "):
+            look()
+    windowed = aggregate(stream, ["key", F.lower("key")], calls, WORKERS, window="10 seconds", slide="2 seconds")
+    by_spark = stream.groupBy(F.window("time", "10 seconds", "2 seconds"), "key", F.lower("key")).agg(*calls)
+    assert windowed.sameSemantics(by_spark)
+
+
+def test_a_sum_that_overflows_fails_as_in_spark(spark, tmp_path):
+    """Our own folding of such sums once wrapped around."""
+    rows = spark.range(4).selectExpr("'a' AS key", "cast(9e37 AS decimal(38,0)) AS v")
+    rows.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+    with pytest.raises(StreamingQueryException, match=r"ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|overflow"):
+        run(aggregate(stream, "key", {"s": "sum(v)"}, WORKERS), tmp_path / "checkpoint", "update")
 
 
 def test_windows_as_they_change_and_an_operator(streaming, tmp_path):
-    wanted = {"n": "count(*)", "most": "max(coalesce(value, -1))"}
     for number in range(3):
         put(tmp_path / "in", number, drawn(number, 100, 5.0 * number, late=0))
     bounded = streaming.read.parquet(str(tmp_path / "in"))
@@ -217,10 +259,10 @@ def test_windows_as_they_change_and_an_operator(streaming, tmp_path):
     windows = run(
         aggregate(stream, "key", Reach(), WORKERS, window="10 seconds", mode="update"), tmp_path / "windows", "update"
     )
-    expected = plain(bounded, wanted, F.window("time", "10 seconds"), "key")
+    expected = plain(bounded, REACH, F.window("time", "10 seconds"), "key")
     assert_alike(latest(windows, by_window), expected, by_window)
     totals = run(aggregate(stream, "key", Reach(), WORKERS, "d-choices"), tmp_path / "totals", "update")
-    assert_alike(latest(totals), plain(bounded, wanted, "key"), by_key)
+    assert_alike(latest(totals), plain(bounded, REACH, "key"), by_key)
 
 
 def test_a_key_of_columns_in_windows_and_in_totals(streaming, tmp_path):
@@ -229,12 +271,11 @@ def test_a_key_of_columns_in_windows_and_in_totals(streaming, tmp_path):
         put(tmp_path / "in", number, drawn(number, 60, 5.0 * number, late=0))
     bounded = streaming.read.parquet(str(tmp_path / "in"))
     stream = stream_of(streaming, tmp_path / "in").withWatermark("time", "1 minute")
-    wanted = {"n": "count(*)", "most": "max(value)"}
     key = [F.upper("key"), (F.col("value") % 2).alias("odd")]
     found = run(
-        aggregate(stream, key, wanted, WORKERS, window="10 seconds", mode="update"), tmp_path / "windows", "update"
+        aggregate(stream, key, Reach(), WORKERS, window="10 seconds", mode="update"), tmp_path / "windows", "update"
     )
-    expected = plain(bounded, wanted, F.window("time", "10 seconds"), *key)
+    expected = plain(bounded, REACH, F.window("time", "10 seconds"), *key)
     assert list(found[0]) == list(expected[0]) == ["window", "upper(key)", "odd", "n", "most"]
 
     def by(row):
@@ -247,9 +288,49 @@ def test_a_key_of_columns_in_windows_and_in_totals(streaming, tmp_path):
     }
 
 
+class TypedReach(Reach):
+    """The same, with a state of columns."""
+
+    state = "n bigint, most bigint"
+
+    def __init__(self, least=-1):
+        self.least = least
+
+    def zero(self):
+        return {"n": 0, "most": self.least}
+
+    def update(self, state, rows):
+        n, most = super().update((state["n"], state["most"]), rows)
+        return {"n": n, "most": most}
+
+    def merge(self, state, other):
+        return {"n": state["n"] + other["n"], "most": max(state["most"], other["most"])}
+
+    def finish(self, state):
+        return state
+
+
+def test_a_restart_with_another_time_zone_and_a_key_that_is_never_null(streaming, tmp_path):
+    """The key is a time, so its Arrow type depends on the session; another operator is refused."""
+    keyed = F.date_trunc("minute", "time").alias("minute")
+    checkpoint, seen = tmp_path / "checkpoint", []
+    for number, zone in enumerate(("UTC", "America/New_York")):
+        put(tmp_path / "in", number, drawn(number, 40, 30.0 * number))
+        stream = stream_of(streaming, tmp_path / "in")
+        key = keyed if number == 0 else F.coalesce(keyed, F.lit(BEGIN)).alias("minute")
+        with setting(streaming, "spark.sql.session.timeZone", zone):
+            rows = stream.select("value", F.lit("k").alias("key"), key)
+            seen += run(aggregate(rows, "minute", TypedReach(), WORKERS), checkpoint, "update")
+    bounded = streaming.read.parquet(str(tmp_path / "in"))
+    assert_alike(latest(seen, lambda row: row["minute"]), plain(bounded, REACH, keyed), lambda row: row["minute"])
+    put(tmp_path / "in", 2, drawn(2, 40))
+    with pytest.raises(StreamingQueryException, match=r"'least': '-1'.* and is now .*'least': '0'"):
+        run(aggregate(rows, "minute", TypedReach(0), WORKERS), checkpoint, "update")
+
+
 def test_the_state_of_worker_w_is_in_state_partition_w(streaming, tmp_path):
     put(tmp_path / "in", 0, drawn(0, 200))
-    run(aggregate(stream_of(streaming, tmp_path / "in"), "key", {"n": "count(*)"}, WORKERS), tmp_path / "c", "update")
+    run(aggregate(stream_of(streaming, tmp_path / "in"), "key", Reach(), WORKERS), tmp_path / "c", "update")
     state = streaming.read.format("statestore").option("stateVarName", "parts").load(str(tmp_path / "c"))
     found = {row.key.tag: row.partition_id for row in state.select("key", "partition_id").collect()}
     assert found == {tag: partition for partition, tag in enumerate(tags_of(WORKERS))}
@@ -258,14 +339,11 @@ def test_the_state_of_worker_w_is_in_state_partition_w(streaming, tmp_path):
 def test_a_checkpoint_of_another_query_is_refused(streaming, tmp_path):
     put(tmp_path / "in", 0, drawn(0, 50))
     stream, checkpoint = stream_of(streaming, tmp_path / "in"), tmp_path / "checkpoint"
-    run(aggregate(stream, "key", {"n": "count(*)"}, WORKERS), checkpoint, "update")
+    run(aggregate(stream, "key", Reach(), WORKERS), checkpoint, "update")
     put(tmp_path / "in", 1, drawn(1, 50))
-    for key, sql, message in (
-        (F.lower("key"), "count(*)", r"key was \['key'\] and is now \['lower\(key\)'\]"),
-        ("key", "sum(value)", r"aggregates was {'n': 'count\(\*\)'} and is now {'n': 'sum\(value\)'}"),
-    ):
-        with pytest.raises(StreamingQueryException, match=f"{message}.*resume that query unchanged"):
-            run(aggregate(stream, key, {"n": sql}, WORKERS), checkpoint, "update")
+    message = r"key was \['key'\] and is now \['lower\(key\)'\].*resume that query unchanged"
+    with pytest.raises(StreamingQueryException, match=message):
+        run(aggregate(stream, F.lower("key"), Reach(), WORKERS), checkpoint, "update")
 
 
 class Handle:
@@ -293,14 +371,19 @@ class Handle:
         return iter(list(self.kept))
 
 
+def summed(table):
+    """Merge partial counts: one row per key, in order of appearance."""
+    found = table.group_by(["hash", "key"], use_threads=False).aggregate([("n", "sum")])
+    return found.rename_columns(["hash", "key", "n"])
+
+
 def test_the_state_knows_whose_it_is(monkeypatch):
     """The state of another query is refused when it is read; a blob may have more fields than are compared."""
 
     def merged(workers, aggregate, partition=0, **more):
         monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: partition))
         identity = {"aggregates": {"n": aggregate}, "workers": workers, **more}
-        fold = partial(fold_table, keys=2, folds=[(1, add)])
-        state = processor(StateRules(fold, identity, workers, windowed=False, mode="update"))
+        state = processor(StateRules(summed, identity, workers, windowed=False, mode="update"))
         state.init(handle)
         blob = to_blob(pa.table({"hash": [1, 2], "key": ["a", "b"], "n": [1, 5]}), identity)
         (row,) = state.handleInputRows((tags_of(workers)[0],), iter([Row(blob=blob)]), None)
@@ -320,7 +403,6 @@ def test_bad_input(streaming, tmp_path):
     put(tmp_path / "in", 0, [])
     stream = stream_of(streaming, tmp_path / "in")
     marked = stream.withWatermark("time", "1 minute")
-    count = {"n": "count(*)"}
     cases = [
         (stream, {"window": "5 seconds"}, "windows of a stream need a watermark: call .withWatermark"),
         (stream, {"window": "5 seconds", "time": "time"}, "windows of a stream need a watermark on 'time', otherwise"),
@@ -346,72 +428,61 @@ def test_bad_input(streaming, tmp_path):
     ]
     for df, options, message in cases:
         with pytest.raises(InputError, match=message.replace("(", r"\(").replace("[", r"\[")):
-            aggregate(df, "key", count, WORKERS, **options)
-    with pytest.raises(InputError, match=r"'approx_count_distinct\(value\)' is a sketch, .* keyspread.spark.Totals"):
-        aggregate(stream, "key", {"n": "approx_count_distinct(value)"}, WORKERS)
+            aggregate(df, "key", Reach(), WORKERS, **options)
     with (
         setting(streaming, "spark.sql.shuffle.partitions", "7"),
         setting(streaming, "spark.sql.streaming.stateStore.providerClass", "org.example.Other"),
         pytest.raises(InputError, match=r"shuffle.partitions=3 \(is 7\), .*RocksDB.* \(is org.example.Other\)"),
     ):
-        aggregate(stream, "key", count, WORKERS)
+        aggregate(stream, "key", Reach(), WORKERS)
+    for options, message in (
+        (
+            {"scheme": "d-choices"},
+            "scheme='d-choices' does not work with SQL aggregates of a stream, which are Spark's",
+        ),
+        (
+            {"weight": "value"},
+            "option 'weight' has no effect, because SQL aggregates are Spark's own .*: leave it out$",
+        ),
+        ({"mode": "append"}, "mode 'append' needs window="),
+        ({"mode": "never"}, "mode must be one of append, update, complete, got 'never'"),
+        ({"window": "soon"}, "window='soon', slide=None is not possible: "),
+        ({"watch": Watch()}, "a Watch is for a bounded DataFrame, got a stream; use a StreamWatch"),
+    ):
+        with pytest.raises(InputError, match=message) as caught:
+            aggregate(marked, "key", {"n": "count(*)"}, WORKERS, **options)
+        assert "\n" not in str(caught.value)
+    bounded = streaming.read.parquet(str(tmp_path / "in"))
+    with pytest.raises(InputError, match="a StreamWatch is for streams, got a bounded DataFrame; use a Watch"):
+        aggregate(bounded, "key", {"n": "count(*)"}, WORKERS, watch=StreamWatch())
+    # Groups that end at the watermark may be appended: not only those of window=.
+    for key in ("time", F.window("time", "5 seconds")):
+        aggregate(marked, key, {"n": "count(*)"}, WORKERS, mode="append")
 
 
-def test_totals_in_a_folder(spark, static, tmp_path):
-    """Through foreachBatch, sketches too; batches are merged meanwhile."""
-    wanted = {**ALL, "about": "approx_count_distinct(value)"}
-    totals = Totals(str(tmp_path / "table"), "key", wanted, 2, merge_every=2)
-    with pytest.raises(InputError, match=r"table: there are no totals \(yet\)"):
-        totals.read(spark)
-    for number in range(5):
-        put(tmp_path / "in", number, drawn(number, 60))
-    query = (
-        stream_of(spark, tmp_path / "in")
-        .writeStream.foreachBatch(totals)
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(120)
-    assert query.exception() is None
-    bounded = spark.read.parquet(str(tmp_path / "in"))
-    expected = plain(bounded, ALL, "key")
-
-    def found():
-        return [row.asDict(True) for row in totals.read(spark).collect()]
-
-    assert_alike([{n: v for n, v in row.items() if n != "about"} for row in found()], expected, by_key)
-    assert [abs(row["about"] - row["many"]) <= 2 for row in found()] == [True] * len(expected)
-    assert sorted(os.listdir(tmp_path / "table")) == [
-        *(f"batch-{batch:012d}" for batch in (2, 3, 4)),
-        "keyspread.json",
-        *(f"until-{batch:012d}" for batch in (1, 3)),
-    ]
-    with pytest.raises(InputError, match=r"belongs to another query .*query was '.*' and is now None"):
-        totals(spark.read.parquet(str(tmp_path / "in")), 7)
-
-
-def test_totals_of_an_operator_and_retried_batches(spark, static, tmp_path):
-    totals = Totals(str(tmp_path), F.col("key"), Reach(), 2, "d-choices", merge_every=2)
-    batches = [
-        spark.createDataFrame(drawn(number, 30), SCHEMA.replace("decimal(10,2)", "bigint")) for number in range(3)
-    ]
-    expected = Counter()
-    for number, rows in enumerate(batches):
-        for _ in range(2):
-            totals(rows, number)
-        expected += Counter(row.key for row in rows.collect())
-        assert {row.key: row.n for row in totals.read(spark).collect()} == expected
-    totals(batches[0], 0)  # merged long ago
-    assert {row.key: row.n for row in totals.read(spark).collect()} == expected
+def test_a_blob_of_another_version_or_damaged_is_one_line():
+    blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}), {})
+    assert from_blob(blob)["n"].to_pylist() == [5]
+    newer = Frame(b"kspS", 2, "a blob of states", "to_blob").seal(b"anything")
+    with pa.BufferOutputStream() as old, pa.ipc.new_stream(old, pa.schema([("n", pa.int64())])):
+        pass
+    for wrong, message in (
+        (newer, r"cannot be read \(a blob of states has format 2, this keyspread reads 1: use the version"),
+        (blob[:-1], r"cannot be read \(a blob of states of \d+ bytes is damaged or cut short"),
+        (blob[:40] + b"x" + blob[41:], r"cannot be read \(.* is damaged"),
+        (old.getvalue(), "was not written by this version of keyspread: restart the query with the version that"),
+        (b"", "was not written by this version of keyspread"),
+    ):
+        with pytest.raises(StateError, match=f"^the state in the checkpoint {message}") as caught:
+            from_blob(wrong)
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("mode", ["append", "update"])
 def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
     monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 0))
     own, handle = {"workers": 3}, Handle()
-    fold = partial(fold_table, keys=2, folds=[(1, add)])
-    state = processor(StateRules(fold, own, 3, windowed=True, mode=mode))
+    state = processor(StateRules(summed, own, 3, windowed=True, mode=mode))
     state.init(handle)
     blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}), own)
     rows = [Row(start=start, end=start + 10_000_000, blob=blob) for start in (0, 10_000_000, 0)]
@@ -422,19 +493,3 @@ def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
     closed = list(state.handleExpiredTimer((tags_of(3)[0],), None, expired))
     assert [from_blob(row.blob)["n"].to_pylist() for row in closed] == ([[10]] if mode == "append" else [])
     assert list(handle.kept) == [(10_000_000, 20_000_000)]
-
-
-def test_totals_leave_a_persisted_batch_persisted(spark, tmp_path):
-    rows = spark.range(100).selectExpr("id % 3 AS k").persist()
-    try:
-        Totals(str(tmp_path / "totals"), "k", {"n": "count(*)"}, 2)(rows, 0)
-        assert rows.is_cached
-    finally:
-        rows.unpersist()
-
-
-def test_totals_of_another_expression_with_the_same_name_are_refused(spark, tmp_path):
-    rows, folder = spark.createDataFrame([("a",), ("A",)], "k string"), str(tmp_path / "totals")
-    Totals(folder, F.lower("k").alias("x"), {"n": "count(*)"}, 2)(rows, 0)
-    with pytest.raises(InputError, match=r"key was .*lower.* and is now .*upper"):
-        Totals(folder, F.upper("k").alias("x"), {"n": "count(*)"}, 2)(rows, 1)

@@ -129,6 +129,8 @@ def deployment(
         arrivals=load.arrivals,
         seed=stream.seed,
     )
+    if cluster.master is None:
+        checks.whole_number("workers", setup.workers, maximum=checks.LIMITS["workers here"])
     check_cluster(cluster.master, cluster.executors)
     measured = measure(setup, cluster.master, cluster.executors, cluster.verbose)
     if as_json:

@@ -42,7 +42,8 @@ def compare(
     from keyspread.cli.options.plot_file import check_plot
     from keyspread.cli.screens import layout
     from keyspread.cli.screens.comparison import show
-    from keyspread.evaluation.compare import ALL, advice, frontier
+    from keyspread.evaluation.advice import Sample, advise
+    from keyspread.evaluation.compare import ALL, frontier
     from keyspread.evaluation.compare import compare as compare_schemes
 
     stream = stream.with_argument(argument)
@@ -61,7 +62,8 @@ def compare(
             progress=progress,
             **route.options(),
         )
-    recommendation = advice(compared, route.workers)
+    encoded = messages.encoded
+    advice = advise(compared, Sample(route.workers, encoded.messages, windows, encoded.keys))
     if plot is not None:
         from keyspread.report.compare_plot import plot_comparison
 
@@ -74,10 +76,11 @@ def compare(
                 **facts,
                 "schemes": [result.to_dict() for result in compared],
                 "frontier": [result.scheme for result in frontier(compared)],
-                "advice": recommendation,
+                "recommended": advice.scheme,
+                "advice": advice.text,
                 "plot": plot,
             }
         )
     else:
         title = f"{messages.title}, {layout.many(route.workers, 'worker')}, {layout.many(route.senders, 'sender')}"
-        show(title, compared, recommendation, plot)
+        show(title, compared, advice, plot)

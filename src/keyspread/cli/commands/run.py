@@ -93,7 +93,7 @@ def _run_bounded(options: RunOptions) -> None:
     generated = named_stream(input.input, **input.parameters()) if input.input.lower() in DEFAULTS else None
     files = find_files(input.input, input.format) if generated is None and not is_kafka(input.input) else None
     if generated is not None:
-        checks.whole_number("messages", generated.messages, maximum=2**62)
+        checks.whole_number("messages", generated.messages)
     if routing.senders is not None:
         checks.whole_number("senders", routing.senders)
         if is_kafka(input.input):

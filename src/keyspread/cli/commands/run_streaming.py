@@ -182,7 +182,7 @@ def _check(options: RunOptions) -> None:
     input, streaming, output = options.input, options.streaming, options.output
     for name in ("rate", "trigger", "seconds"):
         value = getattr(streaming, name)
-        if value is not None and not 0 < checks.number(name, value) < 2**31:
+        if value is not None and checks.not_negative(name, value) == 0:
             raise InputError(f"--{name} must be above 0, got {value:g}")
     if streaming.batches is not None:
         checks.whole_number("batches", streaming.batches)
@@ -244,8 +244,10 @@ def _source(options: RunOptions) -> tuple[dict[str, Any], Callable[["SparkSessio
 @contextmanager
 def _checkpoint(given: str | None) -> Iterator[str]:
     """Yield the checkpoint folder; without one, a temporary folder that is removed afterwards."""
+    from keyspread.job.addresses import is_address
+
     if given is not None:
-        if os.path.isfile(given):
+        if not is_address(given) and os.path.isfile(given):
             raise InputError(f"--checkpoint must be a folder, {given} is a file")
         yield _absolute(given)
         return
@@ -257,4 +259,6 @@ def _checkpoint(given: str | None) -> Iterator[str]:
 
 
 def _absolute(path: str) -> str:
-    return path if "://" in path else os.path.abspath(path)
+    from keyspread.job.addresses import is_address, local_path
+
+    return path if is_address(path) else local_path(path)

@@ -8,17 +8,18 @@ from rich.text import Text
 from keyspread.cli.screens import layout
 
 if TYPE_CHECKING:
+    from keyspread.evaluation.advice import Advice
     from keyspread.evaluation.compare import Compared
 
 
-def show(title: str, compared: "Sequence[Compared]", recommendation: str, plot: str | None) -> None:
+def show(title: str, compared: "Sequence[Compared]", advice: "Advice", plot: str | None) -> None:
     """Print the comparison for people."""
-    from keyspread.evaluation.compare import best, frontier
+    from keyspread.evaluation.compare import frontier
 
     out = layout.console()
     table = layout.plain_table("scheme", ("busiest", "in windows", "at the end", "replicas", "per key", "rate"), 5)
     base = next((result.rate for result in compared if result.scheme == "partial-key"), compared[0].rate)
-    chosen, unbeaten = best(compared), {result.scheme for result in frontier(compared)}
+    unbeaten = {result.scheme for result in frontier(compared)}
     mark = "•" if layout.can_print(out, "•") else "*"
     for result in sorted(compared, key=lambda result: (result.windowed_imbalance, result.replicas)):
         table.add_row(
@@ -29,7 +30,7 @@ def show(title: str, compared: "Sequence[Compared]", recommendation: str, plot: 
             f"{result.replicas:,}",
             f"{result.replicas_per_key:.2f}",
             f"{result.rate / base:.2f} ×",
-            style="bold" if result is chosen else "",
+            style="bold" if result.scheme == advice.scheme else "",
         )
     out.print()
     out.print(Text(title, "bold"))
@@ -43,7 +44,7 @@ def show(title: str, compared: "Sequence[Compared]", recommendation: str, plot: 
     ):
         out.print(Text(line, layout.QUIET_STYLE))
     out.print()
-    out.print(Text(recommendation, "bold"))
+    out.print(Text(advice.text, "bold"))
     if plot is not None:
         out.print(Text(f"Plot written to {plot}"), soft_wrap=True)
     out.print()

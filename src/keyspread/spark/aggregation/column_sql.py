@@ -6,10 +6,8 @@ none does, the Column is refused.
 """
 
 import itertools
-import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyspread.errors import InputError
-from keyspread.spark.routing.keys import field_of, quoted
+from keyspread.spark.routing.keys import field_of, quiet_analysis, quoted
 
 _TOKENS = r"""
     (?P<kept>'(?:[^'\\]|\\.)*' | `(?:[^`]|``)*`)                              # a string, a name in backticks
@@ -48,23 +46,10 @@ def aggregate_sql(df: DataFrame, column: Column) -> tuple[str, str]:
 
 def _means_the_same(plain: DataFrame, df: DataFrame, text: str) -> bool:
     try:
-        with _without_spark_log():
+        with quiet_analysis():
             return plain.sameSemantics(df.groupBy().agg(F.expr(text)))
     except PySparkException:  # it is not valid SQL, or names no column of this DataFrame
         return False
-
-
-@contextmanager
-def _without_spark_log() -> Iterator[None]:
-    """Keep PySpark from logging the errors of candidates."""
-    from pyspark.logger import PySparkLogger  # its own class: a plain logger of this name would break PySpark
-
-    log: logging.Logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before
 
 
 def _texts(df: DataFrame, column: Any) -> Iterator[str]:

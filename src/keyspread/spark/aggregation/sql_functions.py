@@ -6,11 +6,7 @@ A part is computed per worker and key, and merged per key over all workers. To s
 import re
 from dataclasses import dataclass
 
-import numpy as np
-
 from keyspread.errors import InputError
-from keyspread.spark.aggregation import folds
-from keyspread.spark.aggregation.folds import Fold
 
 # Placeholders in SQL: {0} {1} … are the arguments of the call, {p0} {p1} … the columns of the parts, {m0} {m1} … the
 # columns of the merged parts.
@@ -18,43 +14,26 @@ from keyspread.spark.aggregation.folds import Fold
 
 @dataclass(frozen=True)
 class Rule:
-    """How to compute one aggregate in parts. Merged parts have the columns of parts, so they can be merged again.
-
-    A stream makes and merges its parts in Python: `row` is the part of a single row, and `fold` merges any number of
-    parts. A rule without a `fold` does not work on streams.
-    """
+    """How to compute one aggregate in parts. Merged parts have the columns of parts, so they can be merged again."""
 
     parts: tuple[str, ...]
     merged: tuple[str, ...]
     finished: str = "{m0}"
     takes: range = range(1, 2)  # number of arguments; further ones that Spark accepts are refused, not ignored
-    row: tuple[str, ...] = ()
-    fold: Fold | None = None
 
 
-def _same(name: str, fold: Fold) -> Rule:
+def _same(name: str) -> Rule:
     """Make the rule of an aggregate whose parts are merged by the same function."""
-    return Rule((f"{name}({{0}})",), (f"{name}({{p0}})",), row=("{0}",), fold=fold)
-
-
-def _each(*folds: Fold) -> Fold:
-    """Make one fold of several, one per column."""
-    return lambda columns, groups: [fold([column], groups)[0] for fold, column in zip(folds, columns, strict=True)]
+    return Rule((f"{name}({{0}})",), (f"{name}({{p0}})",))
 
 
 # Spark rewrites a sum of counts into one step, which would undo the spreading, so rows are counted by a sum of ones.
-_ONE = "if({0} IS NULL, 0L, 1L)"
-_COUNT = f"sum({_ONE})"
+_COUNT = "sum(if({0} IS NULL, 0L, 1L))"
 _SUMS = ("sum({p0})", "sum({p1})")
-_ADD_BOTH = _each(folds.add, folds.add)
 # (n, mean, M2) of each part, merged pairwise (Chan et al.): sums of squares would lose digits.
 _MOMENTS = (
     "named_struct('n', cast(count({0}) AS double), 'mean', avg(cast({0} AS double)), "
     "'m2', var_pop(cast({0} AS double)) * count({0}))",
-)
-_MOMENTS_OF_ONE = (
-    "named_struct('n', if({0} IS NULL, 0D, 1D), 'mean', coalesce(cast({0} AS double), 0D), "
-    "'m2', coalesce(cast({0} AS double) * 0D, 0D))",  # NaN if it is NaN or infinite
 )
 _MERGED_MOMENTS = (
     "aggregate(filter(collect_list({p0}), part -> part.n > 0), named_struct('n', 0D, 'mean', 0D, 'm2', 0D), "
@@ -66,46 +45,41 @@ _MERGED_MOMENTS = (
 def _variance(divisor: str, root: bool) -> Rule:
     variance = f"if({{m0}}.n > {0 if divisor == '{m0}.n' else 1}, {{m0}}.m2 / ({divisor}), NULL)"
     finished = f"sqrt({variance})" if root else variance
-    return Rule(_MOMENTS, _MERGED_MOMENTS, finished, row=_MOMENTS_OF_ONE, fold=folds.moments)
+    return Rule(_MOMENTS, _MERGED_MOMENTS, finished)
 
 
 _SAMPLE, _WHOLE = "{m0}.n - 1", "{m0}.n"
-_LIST_OF_ONE = ("filter(array({0}), x -> x IS NOT NULL)",)
 
 
-def _lists(part: str, merged: str, finished: str, fold: Fold) -> Rule:
-    return Rule((part,), (merged.format("flatten(collect_list({p0}))"),), finished, row=_LIST_OF_ONE, fold=fold)
+def _lists(part: str, merged: str, finished: str) -> Rule:
+    return Rule((part,), (merged.format("flatten(collect_list({p0}))"),), finished)
 
 
-def _by(name: str, order: str, fold: Fold) -> Rule:
+def _by(name: str, order: str) -> Rule:
     parts = (f"{name}({{0}}, {{1}})", f"{order}({{1}})")
-    return Rule(
-        parts, (f"{name}({{p0}}, {{p1}})", f"{order}({{p1}})"), takes=range(2, 3), row=("{0}", "{1}"), fold=fold
-    )
+    return Rule(parts, (f"{name}({{p0}}, {{p1}})", f"{order}({{p1}})"), takes=range(2, 3))
 
 
 RULES: dict[str, Rule] = {
-    "count": Rule((_COUNT,), ("sum({p0})",), row=(_ONE,), fold=folds.add),
-    "sum": _same("sum", folds.add),
-    "avg": Rule(
-        ("sum(cast({0} AS double))", _COUNT), _SUMS, "try_divide({m0}, {m1})", row=("{0}", _ONE), fold=_ADD_BOTH
-    ),
+    "count": Rule((_COUNT,), ("sum({p0})",)),
+    "sum": _same("sum"),
+    "avg": Rule(("sum(cast({0} AS double))", _COUNT), _SUMS, "try_divide({m0}, {m1})"),
     "var_samp": _variance(_SAMPLE, root=False),
     "var_pop": _variance(_WHOLE, root=False),
     "stddev_samp": _variance(_SAMPLE, root=True),
     "stddev_pop": _variance(_WHOLE, root=True),
-    "collect_list": _lists("collect_list({0})", "{}", "{m0}", folds.lists),
-    "collect_set": _lists("collect_set({0})", "array_distinct({})", "{m0}", folds.sets),
-    "count_distinct": _lists("collect_set({0})", "array_distinct({})", "cast(size({m0}) AS bigint)", folds.sets),
-    "max_by": _by("max_by", "max", folds.value_at_greatest),
-    "min_by": _by("min_by", "min", folds.value_at_least),
-    "min": _same("min", folds.least),
-    "max": _same("max", folds.greatest),
-    "bool_and": _same("bool_and", folds.all_true),
-    "bool_or": _same("bool_or", folds.any_true),
-    "bit_and": _same("bit_and", folds.bits(np.bitwise_and)),
-    "bit_or": _same("bit_or", folds.bits(np.bitwise_or)),
-    "bit_xor": _same("bit_xor", folds.bits(np.bitwise_xor)),
+    "collect_list": _lists("collect_list({0})", "{}", "{m0}"),
+    "collect_set": _lists("collect_set({0})", "array_distinct({})", "{m0}"),
+    "count_distinct": _lists("collect_set({0})", "array_distinct({})", "cast(size({m0}) AS bigint)"),
+    "max_by": _by("max_by", "max"),
+    "min_by": _by("min_by", "min"),
+    "min": _same("min"),
+    "max": _same("max"),
+    "bool_and": _same("bool_and"),
+    "bool_or": _same("bool_or"),
+    "bit_and": _same("bit_and"),
+    "bit_or": _same("bit_or"),
+    "bit_xor": _same("bit_xor"),
     # Sketches: the result is within their error bound, not equal to the plain one.
     "approx_count_distinct": Rule(
         ("hll_sketch_agg(xxhash64({0}), 14) FILTER (WHERE {0} IS NOT NULL)",),
@@ -141,7 +115,7 @@ def exact_average(precision: int, scale: int) -> Rule:
     fraction = f"cast(({remainder} + {{m0}} % 1) / {count} AS decimal({scale + 1},{scale}))"
     digits = f"({quotient} * {one} + cast({fraction} * {one} AS decimal(38,0)))"
     finished = f"cast(concat(cast({digits} AS string), 'E-{scale}') AS decimal({precision},{scale}))"
-    return Rule(("sum({0})", _COUNT), _SUMS, finished, row=("{0}", _ONE), fold=_ADD_BOTH)
+    return Rule(("sum({0})", _COUNT), _SUMS, finished)
 
 
 _OTHER_NAMES = {

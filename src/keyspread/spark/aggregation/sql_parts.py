@@ -3,67 +3,50 @@
 From the parts on, columns have names of our own, because two names of the user may be equal; the result has the user's.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
-from keyspread.errors import InputError
-from keyspread.spark.aggregation.arrow_functions import Tables, in_batches
+from keyspread.spark.aggregation.calls import Call, calls_of
 from keyspread.spark.aggregation.column_sql import aggregate_sql
-from keyspread.spark.aggregation.folds import fold_table
 from keyspread.spark.aggregation.sql_functions import RULES, Aggregate, exact_average, parse
-from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash, quoted
-from keyspread.spark.streaming.windows import window_of
-
-# As DataFrame.agg reads {"amount": "mean"}.
-_SHORT = {"mean": "avg", "average": "avg", "std": "stddev", "size": "count"}
+from keyspread.spark.routing.keys import KeyColumn, column
 
 
 class SqlParts:
-    """The parts of SQL aggregates by key. In a stream, `first` are columns that precede the key: a window's bounds."""
+    """The parts of SQL aggregates by key."""
 
-    def __init__(
-        self,
-        df: DataFrame,
-        names: Sequence[KeyColumn],
-        aggregates: Any,
-        first: Sequence[StructField] = (),
-    ) -> None:
-        wanted = _parsed(df, aggregates)
+    def __init__(self, df: DataFrame, names: Sequence[KeyColumn], aggregates: Any) -> None:
+        wanted = [_parsed(df, call) for call in calls_of(aggregates)]
         grouped = df.groupBy(*(column(df, name) for name in names))
         plain = grouped.agg(*(_plain(one) for one in wanted)).schema.fields  # only analysed, never run
-        self._names, self._first = list(names), list(first)
+        self._names = list(names)
         self._keys, self._results = plain[: len(names)], plain[len(names) :]
         self._wanted = [_for_type(one, field.dataType) for one, field in zip(wanted, self._results, strict=True)]
         self._key_names = [f"keyspread_key_{i}" for i in range(len(names))]
         self._kinds = df.groupBy().agg(*self._parts()).schema.fields
         self.identity: Any = _identity(aggregates, wanted)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the key's columns: a Column cannot be pickled, and executors do not need it."""
-        return {name: value for name, value in vars(self).items() if name != "_names"}
-
-    @property
-    def width(self) -> int:
-        """The number of columns before the parts in a stream's tables: the hash and the key."""
-        return 1 + len(self._first) + len(self._key_names)
-
     @property
     def schema(self) -> StructType:
         """The schema of the rows of parts: the key and the parts."""
         keys = [StructField(name, field.dataType) for name, field in zip(self._key_names, self._keys, strict=True)]
-        return StructType([*self._first, *keys, *self._kinds])
+        return StructType([*keys, *self._kinds])
 
-    def partial(self, moved: DataFrame, worker: str) -> DataFrame:
-        """Compute the parts per key and worker, from rows that are already on their workers."""
-        # Because the worker is a grouping column, Spark sees that no further exchange is needed.
-        keys = (column(moved, name).alias(alias) for name, alias in zip(self._names, self._key_names, strict=True))
-        return moved.groupBy(worker, *keys).agg(*self._parts()).drop(worker)
+    def partial(self, rows: DataFrame, worker: str | None = None) -> DataFrame:
+        """Compute the parts per key, by Spark's own `groupBy`; with `worker`, per key and worker.
+
+        Rows are then already on their workers. Because the worker is a grouping column, Spark sees that no further
+        exchange is needed.
+        """
+        keys = [column(rows, name).alias(alias) for name, alias in zip(self._names, self._key_names, strict=True)]
+        if worker is None:
+            return rows.groupBy(*keys).agg(*self._parts())
+        return rows.groupBy(worker, *keys).agg(*self._parts()).drop(worker)
 
     def merge(self, parts: DataFrame) -> DataFrame:
         """Merge the parts of each key into one."""
@@ -92,7 +75,6 @@ class SqlParts:
         ]
         kinds = merged.select(*results).schema.fields  # only analysed, never run
         return merged.select(
-            *window_of([field.name for field in self._first]),
             *(F.col(name).alias(field.name) for name, field in zip(self._key_names, self._keys, strict=True)),
             *(
                 # Stored types may differ in nullability only, and Spark refuses to cast those.
@@ -102,40 +84,6 @@ class SqlParts:
                 for one, kind, field in zip(results, kinds, self._results, strict=True)
             ),
         )
-
-    def rows(self, df: DataFrame, first: Sequence[Column] = ()) -> DataFrame:
-        """Return the rows of a stream in the form of its tables: every row is a part."""
-        for one in self._wanted:
-            if one.rule.fold is None:
-                raise InputError(
-                    f"aggregate {one.plain!r} is a sketch, which a stream cannot keep as state: "
-                    "use keyspread.spark.Totals in foreachBatch, or pass an Operator"
-                )
-        parts = [row.format(*one.arguments) for one in self._wanted for row in one.rule.row]
-        keys = [
-            equal_as_spark_sees(df, name).alias(alias) for name, alias in zip(self._names, self._key_names, strict=True)
-        ]
-        typed = [
-            F.expr(part).cast(kind.dataType).alias(kind.name) for part, kind in zip(parts, self._kinds, strict=True)
-        ]
-        return df.select(key_hash(df, self._names).alias("keyspread_hash"), *first, *keys, *typed)
-
-    def make(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Return the batches as tables: every row is already a part."""
-        return (pa.Table.from_batches([batch]) for batch in batches)
-
-    def fold(self, table: pa.Table) -> pa.Table:
-        """Merge the parts of each key into one; keys stay in order of appearance."""
-        folds = [(len(one.rule.parts), one.rule.fold) for one in self._wanted if one.rule.fold is not None]
-        return fold_table(table, self.width, folds)
-
-    def finish(self, table: pa.Table) -> pa.Table:
-        """Return the key and its parts; SQL computes the result from them."""
-        return table.select(range(1, table.num_columns))
-
-    def unpacked(self, df: DataFrame, finish: Tables) -> DataFrame:
-        """Apply `finish` to each partition, and return the result with the column names of plain `groupBy().agg()`."""
-        return self.finished(df.mapInArrow(in_batches(finish), self.schema))
 
     def _parts(self) -> list[Column]:
         return [
@@ -153,31 +101,13 @@ def _numbered(letter: str, aggregate: int, one: Aggregate) -> dict[str, str]:
     return {f"{letter}{j}": _part(aggregate, j) for j in range(len(one.rule.parts))}
 
 
-def _parsed(df: DataFrame, aggregates: Any) -> list[Aggregate]:
-    """Read aggregates in every form that `aggregate` takes."""
-    if isinstance(aggregates, Column):
-        aggregates = [aggregates]
-    if isinstance(aggregates, Mapping) and aggregates:
-        return [_of_item(df, name, what) for name, what in aggregates.items()]
-    if isinstance(aggregates, (list, tuple)) and aggregates and all(isinstance(one, Column) for one in aggregates):
-        return [parse(*aggregate_sql(df, one)) for one in aggregates]
-    remedy = f": make one with {aggregates.__name__}()" if isinstance(aggregates, type) else ""
-    raise InputError(
-        "aggregates must be a dict such as {'total': 'sum(amount)'}, a list of Columns such as [F.sum('amount')] or an "
-        f"Operator, got {aggregates!r}{remedy}"
-    )
-
-
-def _of_item(df: DataFrame, name: str, what: Any) -> Aggregate:
-    if isinstance(what, Column):
-        return parse(name, aggregate_sql(df, what)[1])
-    if not isinstance(what, str):
-        raise InputError(f"aggregate {name!r} must be SQL text such as 'sum(amount)' or a Column, got {what!r}")
-    if "(" in what:
-        return parse(name, what)
-    # Spark's form: {"amount": "sum"}
-    function = _SHORT.get(what.strip().lower(), what)
-    return replace(parse(name, f"{function}({'1' if name == '*' else quoted(name)})"), name=None)
+def _parsed(df: DataFrame, call: Call) -> Aggregate:
+    """Read a call as one that can be merged from parts."""
+    if isinstance(call.what, Column):
+        name, text = aggregate_sql(df, call.what)
+        return parse(name if call.name is None else call.name, text)
+    found = parse(call.what if call.name is None else call.name, call.what)
+    return replace(found, name=call.name)
 
 
 def _identity(aggregates: Any, wanted: Sequence[Aggregate]) -> Any:

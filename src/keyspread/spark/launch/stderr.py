@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import re
 import threading
 
 # The library behind Spark's sketches prints this once; the sketches work.
 _HARMLESS = b"Java versions > Java 11 can only operate in restricted mode"
+_UNRESOLVED = re.compile(rb"unresolved dependency: ([^#\s]+)#([^;\s]+);([^:\s]+)")
 _STARTED, _FAILED = b"\0keyspread: started\n", b"\0keyspread: failed\n"
 
 
@@ -15,8 +17,12 @@ class StartupErrors:
     On a successful start, the JVM's own warnings and the list of downloaded packages are dropped. If Spark logs an
     error but starts, the error and all lines after it are shown.
 
-    Only the JVM's process gets `descriptor`, so that the output of Python is not held back.
+    Only the JVM's process gets `descriptor`, so that the output of Python is not held back. If a package cannot be
+    downloaded, `unresolved` names it, and the resolver's report of eighty lines is not shown.
     """
+
+    unresolved: tuple[str, ...] = ()
+    """Packages of spark.jars.packages that were not found, after a failed start."""
 
     def __enter__(self) -> "StartupErrors":
         """Open the pipe and start reading it."""
@@ -42,10 +48,18 @@ class StartupErrors:
                         _show(line)
                 elif line in (_STARTED, _FAILED):
                     starting = False
-                    _show(b"".join(held if line == _FAILED else _from_first_error(held)))
+                    self.unresolved = _unresolved(held) if line == _FAILED else ()
+                    if not self.unresolved:
+                        _show(b"".join(held if line == _FAILED else _from_first_error(held)))
                     self._settled.set()
                 else:
                     held.append(line)
+
+
+def _unresolved(lines: list[bytes]) -> tuple[str, ...]:
+    """Return ('group:module:version',) for lines such as '… unresolved dependency: group#module;version: not found'."""
+    found = (match for match in map(_UNRESOLVED.search, lines) if match)
+    return tuple(dict.fromkeys(b":".join(match.groups()).decode() for match in found))
 
 
 def _from_first_error(lines: list[bytes]) -> list[bytes]:

@@ -30,21 +30,27 @@ def key_columns(df: DataFrame, key: Key) -> list[KeyColumn]: ...
 
 def key_columns(df: DataFrame, key: Key) -> Sequence[KeyColumn]:
     """Return the columns of the key as a list, after checking that they exist and that Spark can hash them."""
-    columns = [key] if isinstance(key, (str, Column)) else list(key) if isinstance(key, Sequence) else []
-    if not columns or not all(isinstance(part, (str, Column)) for part in columns):
-        raise InputError(f"key must be a column (its name or a Column) or a list of columns, got {key!r}")
+    columns = key_parts(key)
     for part in columns:
         kind = type_of(df, part) if isinstance(part, str) else _checked_expression(df, part)
-        if _contains(MapType, kind):
+        if contains(MapType, kind):
             raise InputError(
                 f"column {part!r} has type {kind.simpleString()}, and Spark cannot hash maps; "
                 "use to_json, map_entries or a field of it as key"
             )
-        if _contains(VariantType, kind):
+        if contains(VariantType, kind):
             raise InputError(
                 f"column {part!r} has type {kind.simpleString()}, and Spark cannot hash variants; "
                 "use to_json or variant_get as key"
             )
+    return columns
+
+
+def key_parts(key: Key) -> list[KeyColumn]:
+    """Return the key as a list of names and Columns."""
+    columns = [key] if isinstance(key, (str, Column)) else list(key) if isinstance(key, Sequence) else []
+    if not columns or not all(isinstance(part, (str, Column)) for part in columns):
+        raise InputError(f"key must be a column (its name or a Column) or a list of columns, got {key!r}")
     return columns
 
 
@@ -111,12 +117,17 @@ def quiet_analysis() -> Iterator[None]:
     """Keep PySpark from printing the analysis errors of this block: we report them ourselves."""
     from pyspark.logger import PySparkLogger
 
-    logger: logging.Logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")
-    logger.addFilter(_drop)
+    # PySpark's own class: a plain logger of these names would break PySpark.
+    loggers: list[logging.Logger] = [
+        PySparkLogger.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+    ]
+    for logger in loggers:
+        logger.addFilter(_drop)
     try:
         yield
     finally:
-        logger.removeFilter(_drop)
+        for logger in loggers:
+            logger.removeFilter(_drop)
 
 
 def _drop(record: logging.LogRecord) -> bool:
@@ -180,9 +191,12 @@ def free_name(df: DataFrame, wanted: str) -> str:
     return name
 
 
-def _contains(what: type[DataType], kind: DataType) -> bool:
+def contains(what: type[DataType], kind: DataType) -> bool:
+    """Return whether a type is of this class, or has such a type within it."""
     if isinstance(kind, what):
         return True
     if isinstance(kind, ArrayType):
-        return _contains(what, kind.elementType)
-    return isinstance(kind, StructType) and any(_contains(what, field.dataType) for field in kind.fields)
+        return contains(what, kind.elementType)
+    if isinstance(kind, MapType):
+        return contains(what, kind.keyType) or contains(what, kind.valueType)
+    return isinstance(kind, StructType) and any(contains(what, field.dataType) for field in kind.fields)

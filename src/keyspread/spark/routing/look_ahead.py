@@ -19,6 +19,8 @@ _NOTHING = np.empty(0, np.int64)
 def look_ahead_worker(
     key_hash: Column,
     workers: int,
+    order: Column | None = None,
+    /,
     weight: Column | None = None,
     threshold: float | None = None,
     capacities: Sequence[float] | None = None,
@@ -26,13 +28,14 @@ def look_ahead_worker(
 ) -> Column:
     """Return the worker of each row, planned by its partition: `source` is the partition's number.
 
-    It depends on the rows of the partition and on nothing else, so a task that is retried routes the same.
+    It depends on the rows of the partition and their order, and with `order` on the rows alone. So a task that is
+    retried routes the same.
     """
     resolve(LOOK_AHEAD).accept(options, also=("seed",))
     checked_threshold(threshold, workers)
     checks.capacities(capacities, workers)
     shares = None if capacities is None else tuple(capacities)
-    return worker_column(_router(workers, threshold, shares), key_hash, weight)
+    return worker_column(_router(workers, threshold, shares), key_hash, weight, order)
 
 
 def _router(workers: int, threshold: float | None, capacities: tuple[float, ...] | None) -> Route:

@@ -1,12 +1,13 @@
-"""Tags: integers that lead the rows of a stateful operator to the state partition we choose.
+"""Tags: integers that lead rows to the partition we choose.
 
-Spark puts the rows of a stateful operator where the hash of their grouping key says, so that they meet their state
-again. Rows that are grouped by the tag of partition w are in state partition w.
+Spark puts a row where the hash of its partitioning key says, and the rows of a stateful operator always, so that they
+meet their state again. A row that is partitioned, or grouped, by the tag of partition w is in partition w.
 """
 
 from functools import lru_cache
 
-_MASK = 0xFFFFFFFF
+import numpy as np
+import numpy.typing as npt
 
 
 @lru_cache(maxsize=16)
@@ -16,24 +17,27 @@ def tags_of(partitions: int) -> tuple[int, ...]:
     >>> tags_of(4)
     (12, 6, 2, 0)
     """
-    found: dict[int, int] = {}
-    tag = 0
-    while len(found) < partitions:
-        found.setdefault(_spark_hash(tag) % partitions, tag)
-        tag += 1
-    return tuple(found[partition] for partition in range(partitions))
+    tags = np.full(partitions, -1, np.int64)
+    begin, step = 0, 8 * partitions  # to find all of n partitions takes about n ln n numbers
+    while (tags < 0).any():
+        tried = np.arange(begin, begin + step, dtype=np.int64)
+        found, first = np.unique(_spark_hash(tried) % partitions, return_index=True)
+        tags[found] = np.where(tags[found] < 0, tried[first], tags[found])
+        begin += step
+    return tuple(tags.tolist())
 
 
-def _spark_hash(value: int) -> int:
+def _spark_hash(value: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return Spark's `hash` of an INT: Murmur3 of its four bytes with seed 42, as a signed number."""
-    mixed = _rotate(value * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-    state = (_rotate(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
-    state ^= 4  # bytes
-    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
-    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
-    state ^= state >> 16
-    return state - (1 << 32) if state >> 31 else state
+    state = value.astype(np.uint32)
+    state = _rotate(state * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    state = _rotate(np.uint32(42) ^ state, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    state ^= np.uint32(4)  # bytes
+    state = (state ^ state >> np.uint32(16)) * np.uint32(0x85EBCA6B)
+    state = (state ^ state >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+    state ^= state >> np.uint32(16)
+    return state.view(np.int32).astype(np.int64)
 
 
-def _rotate(value: int, places: int) -> int:
-    return (value << places | value >> 32 - places) & _MASK
+def _rotate(value: npt.NDArray[np.uint32], places: int) -> npt.NDArray[np.uint32]:
+    return value << np.uint32(places) | value >> np.uint32(32 - places)

@@ -14,23 +14,54 @@ Columns = Any  # one pa.Array, or a tuple of them
 Route = Callable[[Iterator[Columns]], Iterator[pa.Array]]
 
 
-def worker_column(route: Route, key_hash: Column, weight: Column | None) -> Column:
+def worker_column(route: Route, key_hash: Column, weight: Column | None, order: Column | None = None) -> Column:
     """Return a column with the worker that `route` chooses for each row.
+
+    With `order`, the rows of a partition are routed in the order of that column, whatever order they arrive in. Then
+    the function reads the whole partition (8 bytes per row and column) before it routes.
 
     Spark calls the function once per task and reads from its annotations how many columns it takes.
     """
+    columns = [column for column in (key_hash, weight, order) if column is not None]
+    if order is not None:
+        route = in_order(route)
 
-    def by_hash(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    def by_one(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return route(batches)
 
-    def by_hash_and_weight(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+    def by_two(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
         return route(batches)
 
-    function: Any = F.arrow_udf(by_hash if weight is None else by_hash_and_weight, "int")  # type: ignore[attr-defined]
+    def by_three(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+        return route(batches)
+
+    function: Any = F.arrow_udf((by_one, by_two, by_three)[len(columns) - 1], "int")  # type: ignore[attr-defined]
     # Without this the optimizer may evaluate it twice, and the second time its state or its rows are different.
-    function = function.asNondeterministic()
-    worker: Column = function(key_hash) if weight is None else function(key_hash, weight)
+    worker: Column = function.asNondeterministic()(*columns)
     return worker
+
+
+def in_order(route: Route) -> Route:
+    """Return a function that routes all rows of a partition in the order of their last column.
+
+    Rows that are equal there are ordered by the other columns; if these are equal too, the rows are identical.
+    """
+
+    def ordered(batches: Iterator[Columns]) -> Iterator[pa.Array]:
+        parts = [arrays(columns) for columns in batches]
+        if not parts:
+            return
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        by_content = np.lexsort(columns)  # by the last column first
+        sent = tuple(pa.array(column[by_content]) for column in columns[:-1])
+        workers = np.empty(by_content.size, np.int32)
+        workers[by_content] = np.concatenate([part.to_numpy() for part in route(iter([_as_columns(sent)]))])
+        begin = 0
+        for part, *_ in parts:
+            yield pa.array(workers[begin : begin + part.size])
+            begin += part.size
+
+    return ordered
 
 
 def this_source() -> int:
@@ -43,3 +74,7 @@ def this_source() -> int:
 def arrays(columns: Columns) -> list[npt.NDArray[np.int64]]:
     """Return the columns of an Arrow batch as arrays: the hashes, and the weights if there are any."""
     return [column.to_numpy() for column in (columns if isinstance(columns, tuple) else (columns,))]
+
+
+def _as_columns(columns: tuple[pa.Array, ...]) -> Columns:
+    return columns[0] if len(columns) == 1 else columns

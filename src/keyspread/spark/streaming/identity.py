@@ -1,27 +1,6 @@
 """Identity: a description of what a query computes, so that no other query resumes from its state or folder."""
 
-import json
 from typing import Any
-
-from keyspread.errors import InputError
-from keyspread.spark.streaming.storage import Folder
-
-
-def check_identity(folder: Folder, name: str, identity: dict[str, Any], used: bool) -> None:
-    """Refuse a folder that is `used` by a query with another identity; otherwise write ours into the file `name`."""
-    try:
-        before = json.loads(folder.read(name))
-    except (OSError, ValueError):  # missing or damaged: nothing to compare with
-        before = None
-    if before is not None and used and (found := difference(before, identity)):
-        raise InputError(f"{folder.address}: {found}")
-    if before != identity:
-        try:
-            folder.write(json.dumps(identity).encode(), name)
-        except OSError as problem:
-            raise InputError(
-                f"{folder.address}: not writable ({problem}); choose a folder that you can write to"
-            ) from None
 
 
 def difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:

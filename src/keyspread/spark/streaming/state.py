@@ -5,32 +5,26 @@ Worker w owns the keys with pmod(hash, n) = w and keeps their state in state par
 in a batch are sent to its owner, which merges them into the state: one per key, however many workers have the key.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext, cloudpickle
+from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from keyspread.errors import KeyspreadError
 from keyspread.spark.aggregation.arrow_functions import Tables
-from keyspread.spark.aggregation.folds import groups_of
+from keyspread.spark.aggregation.groups import groups_of
 from keyspread.spark.routing.tags import tags_of
+from keyspread.spark.streaming.blobs import StateError, from_blob, identity_of, to_blob
 from keyspread.spark.streaming.identity import difference
 
 Merge = Callable[[pa.Table], pa.Table]
 """Returns one row for each key of a table, in order of appearance."""
 
 _ROWS = 50_000  # rows collected before they are merged
-_IDENTITY = b"keyspread"
-
-
-class StateError(KeyspreadError):
-    """The checkpoint holds the state of another query; the message says what differs and what to do."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +100,12 @@ def processor(rules: StateRules) -> StatefulProcessor:
             self.blobs = handle.getMapState("parts", "start bigint, end bigint", "blob binary")
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
-            return self.unpickled().merge(key, rows, self.blobs, self.handle)
+            from pyspark import TaskContext
+
+            task = TaskContext.get()
+            assert task is not None
+            partition = task.partitionId()
+            return self.unpickled().merge(int(key[0]), partition, rows, self.blobs, self.handle.registerTimer)
 
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802, N803
             return self.unpickled().close(expiredTimerInfo.getExpiryTimeInMs(), self.blobs)
@@ -130,9 +129,11 @@ class StateMerger:
     def __init__(self, rules: StateRules) -> None:
         self._rules = rules
 
-    def merge(self, key: Any, rows: Iterator[Row], blobs: Any, handle: Any) -> Iterator[Row]:
-        """Merge the blobs of a batch into the state."""
-        self._check_place(int(key[0]))
+    def merge(
+        self, tag: int, partition: int, rows: Iterator[Row], blobs: Any, close_at: Callable[[int], None]
+    ) -> Iterator[Row]:
+        """Merge the blobs of a batch into the state of this partition; `close_at` asks Spark to call `close`."""
+        self._check_place(tag, partition)
         windowed, mode = self._rules.windowed, self._rules.mode
         arrived: dict[tuple[int, int], list[pa.Table]] = {}
         for row in rows:
@@ -145,7 +146,7 @@ class StateMerger:
             total = new if stored is None else self._rules.merge(pa.concat_tables([new, stored]))
             blobs.updateValue(window, (to_blob(total, self._rules.identity),))
             if windowed:
-                handle.registerTimer(_closing(window))
+                close_at(_closing(window))
             if mode == "update":
                 yield Row(blob=to_blob(total.slice(0, new.num_rows), self._rules.identity))
 
@@ -164,36 +165,19 @@ class StateMerger:
         if found is None:
             return None
         table = from_blob(found[0])
-        changed = difference(json.loads(table.schema.metadata[_IDENTITY]), self._rules.identity)
+        changed = difference(identity_of(table), self._rules.identity)
         if changed is not None:
             raise StateError(f"the checkpoint: {changed}")
         return table
 
-    def _check_place(self, tag: int) -> None:
-        task = TaskContext.get()
-        assert task is not None
+    def _check_place(self, tag: int, partition: int) -> None:
         worker = tags_of(self._rules.workers).index(tag)
-        if task.partitionId() != worker:
+        if partition != worker:
             raise StateError(
-                f"the state of worker {worker} of {self._rules.workers} would be in state partition "
-                f"{task.partitionId()}: the checkpoint was made with another number of workers, which cannot change; "
-                "use that number, or start with a new checkpoint"
+                f"the state of worker {worker} of {self._rules.workers} would be in state partition {partition}: the "
+                "checkpoint was made with another number of workers, which cannot change; use that number, or start "
+                "with a new checkpoint"
             )
-
-
-def to_blob(table: pa.Table, identity: dict[str, Any]) -> bytes:
-    """Return a table as bytes, with the identity of its query."""
-    table = table.replace_schema_metadata({_IDENTITY: json.dumps(identity)}).combine_chunks()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def from_blob(blob: Any) -> pa.Table:
-    """Read a table from the bytes of `to_blob`."""
-    with pa.ipc.open_stream(blob) as reader:
-        return reader.read_all()
 
 
 def _closing(window: tuple[int, int]) -> int:

@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import re
 import uuid
 from dataclasses import dataclass
 
@@ -52,8 +53,11 @@ class Folder:
 
     def _open(self) -> tuple[fs.FileSystem, str]:
         address = self.address.removeprefix("file://") if self.address.startswith("file:///") else self.address
-        if "://" in address:
-            # Spark's name for S3 is not pyarrow's.
-            system, path = fs.FileSystem.from_uri(address.replace("s3a://", "s3://", 1))
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", address) and not address.startswith("file:/"):
+            try:
+                # Spark's name for S3 is not pyarrow's.
+                system, path = fs.FileSystem.from_uri(address.replace("s3a://", "s3://", 1))
+            except ValueError as problem:  # dbfs:/x and other file systems that only Spark knows
+                raise OSError(f"pyarrow has no file system for {address.partition(':')[0]}:") from problem
             return system, path
         return fs.LocalFileSystem(), os.path.abspath(address.removeprefix("file:"))

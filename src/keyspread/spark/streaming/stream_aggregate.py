@@ -1,4 +1,4 @@
-"""`aggregate` of a stream: running totals, or windows.
+"""`aggregate` of a stream by an operator: running totals, or windows.
 
     rows → worker → partial states of the batch → blobs → state partition of the key's owner → rows of the result
          with_worker           packer                           StateMerger                unpacker
@@ -12,10 +12,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.operators import Operator
 from keyspread.spark.aggregation.operator_parts import OperatorParts
-from keyspread.spark.aggregation.sql_parts import SqlParts
+from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import KeyColumn, key_texts
 from keyspread.spark.spread import with_worker
 from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
@@ -28,7 +28,7 @@ _MODES = {"append": "every window once, when it is over", "update": "changed row
 def aggregate_stream(
     df: DataFrame,
     key: Sequence[KeyColumn],
-    parts: SqlParts | OperatorParts,
+    operator: Operator[Any],
     workers: int,
     scheme: str | None,
     windows: Windows | None,
@@ -36,7 +36,7 @@ def aggregate_stream(
     **options: Any,
 ) -> DataFrame:
     """Return running totals, or windows, of a stream; see `keyspread.spark.aggregate`."""
-    workers = checks.whole_number("workers", workers)
+    parts = OperatorParts(df, key, operator, windows.bounds if windows is not None else ())
     mode = _checked_mode(mode, windows)
     check_settings(df.sparkSession, workers)
     # The scheme may change from run to run: it only decides where partial states are computed.
@@ -48,18 +48,18 @@ def aggregate_stream(
         "workers": workers,
     }
     routed, worker = with_worker(df, key, workers, scheme, **options)
-    moved = routed.repartitionById(workers, worker).drop(worker)
+    moved = move(routed, workers, worker).drop(worker)
     if windows is None:
         rows = parts.rows(moved)
     else:  # only now, so that a row is moved once, however many windows it is in
         moved = windows.on(moved)
         rows = parts.rows(moved, windows.start_and_end())
-    rules = StateRules(parts.fold, identity, workers, windows is not None, mode)
-    blobs = rows.mapInArrow(packer(rules, parts.make), _blob_schema(moved, windows))
+    rules = StateRules(parts.states.fold, identity, workers, windows is not None, mode)
+    blobs = rows.mapInArrow(packer(rules, parts.states.make), _blob_schema(moved, windows))
     state = blobs.groupBy("tag").transformWithState(
         processor(rules), "blob binary", mode.capitalize(), "None" if windows is None else "EventTime"
     )
-    return parts.unpacked(state, unpacker(parts.finish))
+    return parts.unpacked(state, unpacker(parts.states.finish))
 
 
 def _blob_schema(rows: DataFrame, windows: Windows | None) -> StructType:

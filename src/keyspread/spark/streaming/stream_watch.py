@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.spark.aggregation.way import Way
 from keyspread.spark.routing.hot_keys import count_hottest, read_hottest
 from keyspread.spark.routing.keys import KeyColumn
 from keyspread.spark.watch import Balance, worker_loads
@@ -98,10 +99,13 @@ class StreamWatch(StreamingQueryListener):
         self._malformed: str | None = None
         self._ended: deque[str] = deque(maxlen=_ENDED)
         self._changed = threading.Condition()
+        self.way: Way | None = None
+        """How `aggregate` computes the result, and why; None for `spread`."""
 
     @property
     def batches(self) -> tuple[BatchSeen, ...]:
         """The last batches, oldest first."""
+        self._check_routed()
         with self._changed:
             return tuple(self._batches)
 
@@ -111,8 +115,7 @@ class StreamWatch(StreamingQueryListener):
         """Return the same rows, counted by this watch on their way; from now on it listens to the session."""
         if self._workers:
             raise InputError("this StreamWatch is used already; make a new one for every spread")
-        if not routed.isStreaming:
-            raise InputError("a StreamWatch is for streams, got a bounded DataFrame; use a Watch")
+        _check_stream(routed)
         self._workers = workers
         self._threshold = checked_threshold(options.get("threshold"), workers)
         self._session = routed.sparkSession
@@ -121,12 +124,18 @@ class StreamWatch(StreamingQueryListener):
         hottest = count_hottest(routed, key, max(1, self._hottest, int(1 / self._threshold)))
         return routed.observe(self._name, worker_loads(worker, workers), hottest.alias("hottest"))
 
+    def take(self, way: Way, df: DataFrame) -> None:
+        """Remember how `aggregate` computes the result."""
+        _check_stream(df)
+        self.way = way
+
     def malformed_in(self, observed: str | None) -> None:
         """Read the number of malformed rows from the count `malformed` that is observed under this name."""
         self._malformed = observed
 
     def wait(self, query: StreamingQuery, seconds: float = 30) -> bool:
         """Wait until all batches of a query that has ended are known; return False if that takes longer."""
+        self._check_routed()
         with self._changed:
             return self._changed.wait_for(lambda: str(query.runId) in self._ended, seconds)
 
@@ -156,6 +165,10 @@ class StreamWatch(StreamingQueryListener):
             self._ended.append(str(event.runId))
             self._changed.notify_all()
 
+    def _check_routed(self) -> None:
+        if self.way is not None and not self._workers:
+            raise InputError(f"no row was routed, so there are no batches to show ({self.way})")
+
     def _seen(self, progress: Any, counted: Any) -> BatchSeen:
         loads = np.zeros(self._workers, np.int64)
         for item in counted["loads"] or ():
@@ -173,6 +186,11 @@ class StreamWatch(StreamingQueryListener):
             head=sum(rows >= least for _, rows in keys),
             malformed=int(malformed["malformed"] or 0) if malformed is not None else 0,
         )
+
+
+def _check_stream(df: DataFrame) -> None:
+    if not df.isStreaming:
+        raise InputError("a StreamWatch is for streams, got a bounded DataFrame; use a Watch")
 
 
 class _Guarded:

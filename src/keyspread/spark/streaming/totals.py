@@ -1,16 +1,18 @@
 """`Totals`: running totals in a folder, written from `foreachBatch`. Every batch counts exactly once.
 
-    folder/batch-000000000012   partial states of batch 12, as Parquet; complete or absent
-    folder/until-000000000020   those of all batches up to 20, merged
+    batch → partial states → slot-0/parts-… → a commit that names them → read: the merge of all that are committed
 
-A batch that is retried finds its folder complete and leaves it as it is. The totals are the merge of all folders.
+`commits.py` says what is written in which order and what a crash leaves behind; `totals_folder.py` does it with Spark.
 """
 
-import json
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from keyspread import checks
@@ -19,23 +21,25 @@ from keyspread.spark.aggregate import Aggregates, partial, parts_of
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
 from keyspread.spark.routing.keys import Key, KeyColumn, key_columns, key_texts
-from keyspread.spark.streaming.identity import check_identity
+from keyspread.spark.streaming.commits import Commit, CommitLog
+from keyspread.spark.streaming.identity import difference
 from keyspread.spark.streaming.local_properties import local_property
-from keyspread.spark.streaming.storage import Folder
+from keyspread.spark.streaming.totals_folder import TotalsFolder
+from keyspread.spark.streaming.windows import WATERMARK
 
-_IDENTITY = "keyspread.json"
-_QUERY = "sql.streaming.queryId"
+Parts = SqlParts | OperatorParts
 
 
 class Totals:
     """Running totals of a stream in a folder. Pass it to `foreachBatch`; `read` returns the totals so far.
 
-    It takes all aggregates and operators of `aggregate`, sketches too. `folder` is a path or an address that both
-    Spark and pyarrow know. Every `merge_every` batches the partial states are merged into one. A `key` given as a
-    Column must not belong to a DataFrame: write `F.col("user")`, not `clicks.user`.
+    It takes all aggregates and operators of `aggregate`, sketches too. `folder` is any path or address that Spark can
+    write to. After every `merge_every` batches the partial states are merged into one. A `key` given as a Column must
+    not belong to a DataFrame: write `F.col("user")`, not `clicks.user`.
 
-    A query with a new checkpoint numbers its batches from 0 again, so it needs a new folder and is refused the old
-    one. Under Spark Connect this is not detected, so take care of it yourself.
+    A query with a new checkpoint numbers its batches from 0 again, so it needs a new folder and is refused the old one.
+    Outside of `foreachBatch` and over Spark Connect the id of the query is not known. There only the last batch may be
+    added again, with the same rows; one job per batch computes a fingerprint of them.
 
     >>> from keyspread.spark import Totals, session
     >>> import tempfile
@@ -50,7 +54,7 @@ class Totals:
 
     def __init__(
         self,
-        folder: str,
+        folder: str | os.PathLike[str],
         key: Key,
         aggregates: Aggregates,
         workers: int,
@@ -59,79 +63,87 @@ class Totals:
         merge_every: int = 20,
         **options: Any,
     ) -> None:
-        self._folder = Folder(folder)
+        if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+            raise InputError(f"folder must be a path or an address such as 's3a://bucket/totals', got {folder!r}")
+        self._folder = os.fspath(folder)
         self._key, self._aggregates = key, aggregates
         self._workers = checks.whole_number("workers", workers)
         self._scheme, self._options = scheme, options
-        self._merge_every = checks.whole_number("merge_every", merge_every)
+        self._log = CommitLog(checks.whole_number("merge_every", merge_every))
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         """Add a micro-batch; adding the same batch again changes nothing."""
-        until, _ = self._complete()
-        name = f"batch-{batch:012d}"
-        if batch <= until or self._folder.has(name, "_SUCCESS"):
-            return
-        key = key_columns(rows, self._key)
+        spark, key = rows.sparkSession, key_columns(rows, self._key)
         parts = parts_of(rows, key, self._aggregates)
-        self._check(rows, key, parts)
-        was_cached = rows.is_cached
-        if not was_cached:
-            rows.persist()  # read more than once: to plan, and to route
-        try:
-            states = partial(rows, key, parts, self._workers, self._scheme, **self._options)
-            states.write.mode("overwrite").parquet(self._folder.at(name))
-        finally:
-            if not was_cached:
-                rows.unpersist()
-        if (batch + 1) % self._merge_every == 0:
-            self._merge(rows.sparkSession, parts, batch)
+        folder = TotalsFolder(spark, self._folder)
+
+        def write(name: str) -> int:
+            with self._persisted(rows, parts):
+                states = partial(rows, key, parts, self._workers, self._scheme, **self._options)
+                return folder.write(states, name)
+
+        def merge(commits: Sequence[Commit], name: str) -> int:
+            return folder.write(parts.merge(folder.states(commits, parts.schema)), name)
+
+        identity = self._identity(rows, key, parts)
+        content = None if identity["query"] is not None else _fingerprint(rows)
+        self._log.add(folder, batch, identity, write, merge, content)
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """Return the totals of all complete batches: the result of `groupBy(key).agg(…)` on their rows."""
+        """Return the totals of all committed batches: the result of `groupBy(key).agg(…)` on their rows.
+
+        Use it before `merge_every` more batches are added: after that its files may be deleted, and Spark says so.
+        """
+        folder = TotalsFolder(spark, self._folder)
+        commits = self._log.read(folder).commits
+        if not commits:
+            raise InputError(f"{self._folder}: there are no totals (yet)")
+        rows = spark.createDataFrame([], StructType.fromJson(commits[0].identity["rows"]))
+        key = key_columns(rows, self._key)
+        parts = parts_of(rows, key, self._aggregates)
+        if differs := difference(commits[0].identity, self._computes(rows, key, parts)):
+            raise InputError(f"{self._folder}: {differs}")
+        return parts.result(folder.states(commits, parts.schema))
+
+    @contextmanager
+    def _persisted(self, rows: DataFrame, parts: Parts) -> Iterator[None]:
+        """Persist rows that are read more than once (to plan, and to route), unless they are persisted already.
+
+        Spark is asked, because it keeps rows by their plan: those of the caller, or of another DataFrame that is equal.
+        """
+        level = rows.storageLevel
+        once = isinstance(parts, SqlParts) and self._scheme is None
+        if once or level.useMemory or level.useDisk or level.useOffHeap:
+            yield
+            return
+        rows.persist()
         try:
-            identity = json.loads(self._folder.read(_IDENTITY))
-        except (OSError, ValueError):
-            raise InputError(f"{self._folder.address}: there are no totals (yet)") from None
-        rows = spark.createDataFrame([], StructType.fromJson(identity["rows"]))
-        parts = parts_of(rows, key_columns(rows, self._key), self._aggregates)
-        return parts.result(self._parts(spark, parts))
+            yield
+        finally:
+            rows.unpersist()
 
-    def _parts(self, spark: SparkSession, parts: SqlParts | OperatorParts) -> DataFrame:
-        until, batches = self._complete()
-        names = [f"batch-{batch:012d}" for batch in batches if batch > until]
-        if until >= 0:
-            names.append(f"until-{until:012d}")
-        if not names:
-            return spark.createDataFrame([], parts.schema)
-        return spark.read.parquet(*(self._folder.at(name) for name in names))
+    def _identity(self, rows: DataFrame, key: Sequence[KeyColumn], parts: Parts) -> dict[str, Any]:
+        # With a new checkpoint, batches are numbered from 0 again and would be mistaken for the stored ones.
+        query = local_property(rows.sparkSession, "sql.streaming.queryId")
+        return {**self._computes(rows, key, parts), "query": query, "rows": _settled(rows.schema.jsonValue())}
 
-    def _merge(self, spark: SparkSession, parts: SqlParts | OperatorParts, batch: int) -> None:
-        before, _ = self._complete()
-        merged = parts.merge(self._parts(spark, parts))
-        merged.write.mode("overwrite").parquet(self._folder.at(f"until-{batch:012d}"))
-        # Delete only what the previous merge covers: somebody may still be reading that one.
-        for name in self._folder.names():
-            kind, _, number = name.partition("-")
-            if (kind == "batch" and int(number) <= before) or (kind == "until" and int(number) < before):
-                self._folder.delete(name)
+    def _computes(self, rows: DataFrame, key: Sequence[KeyColumn], parts: Parts) -> dict[str, Any]:
+        return {"key": key_texts(key), "aggregates": parts.identity, "states": parts.schema.simpleString()}
 
-    def _complete(self) -> tuple[int, list[int]]:
-        """Return the last batch up to which all are merged (-1 if none), and the batches that are complete."""
-        found: dict[str, list[int]] = {"batch": [-1], "until": [-1]}
-        for name in self._folder.names():
-            kind, _, number = name.partition("-")
-            if kind in found and self._folder.has(name, "_SUCCESS"):
-                found[kind].append(int(number))
-        return max(found["until"]), found["batch"][1:]
 
-    def _check(self, rows: DataFrame, key: Sequence[KeyColumn], parts: SqlParts | OperatorParts) -> None:
-        identity = {
-            "kind": "totals",
-            "key": key_texts(key),
-            "aggregates": parts.identity,
-            # With a new checkpoint, batches are numbered from 0 again and would be mistaken for the stored ones.
-            "query": local_property(rows.sparkSession, _QUERY),
-            "rows": rows.schema.jsonValue(),
-        }
-        used = any(name.startswith(("batch-", "until-")) for name in self._folder.names())
-        check_identity(self._folder, _IDENTITY, identity, used)
+def _fingerprint(rows: DataFrame) -> str:
+    """Return a text that is the same for the same rows in any order, and most likely another for other rows."""
+    calls = ["count(1)"]
+    if not re.search(r"\bmap<|\bvariant\b", rows.schema.simpleString()):  # Spark cannot hash those
+        calls += ["bit_xor(xxhash64(struct(*)))", "sum(pmod(xxhash64(struct(*)), 1000000007))"]
+    return "-".join(map(str, rows.agg(*map(F.expr, calls)).collect()[0]))
+
+
+def _settled(schema: Any) -> Any:
+    """Return the JSON of a schema without what may change in a query: what can be null, and the watermark's delay."""
+    if isinstance(schema, list):
+        return [_settled(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    nulls = {"nullable", "containsNull", "valueContainsNull"}
+    return {name: name in nulls or _settled(value) for name, value in schema.items() if name != WATERMARK}

@@ -53,7 +53,7 @@ class Windows:
             )
         try:
             with quiet_analysis():
-                df.select(found._column(df)).schema  # noqa: B018  (under Connect only this asks Spark)
+                df.select(found.column(df)).schema  # noqa: B018  (under Connect only this asks Spark)
         except PySparkException as problem:
             raise InputError(f"window={window!r}, slide={slide!r} is not possible: {why(str(problem))}") from None
         return found
@@ -69,9 +69,10 @@ class Windows:
 
     def on(self, df: DataFrame) -> DataFrame:
         """Return the rows with their window in the last column: one row per window, none if the time is null."""
-        return df.select("*", self._column(df).alias(self.name))
+        return df.select("*", self.column(df).alias(self.name))
 
-    def _column(self, df: DataFrame) -> Column:
+    def column(self, df: DataFrame) -> Column:
+        """Return Spark's own window of each row."""
         given: list[Any] = [self.window] if self.slide is None else [self.window, self.slide]
         return F.window(column(df, self.time), *given)
 

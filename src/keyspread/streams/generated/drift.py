@@ -96,7 +96,7 @@ class DriftingZipfStream(GeneratedStream):
         """Raise an InputError for a parameter out of range."""
         checks.not_negative("skew", self.skew)
         checks.whole_number("keys", self.keys)
-        checks.whole_number("messages", self.messages, minimum=0, maximum=2**62)
+        checks.whole_number("messages", self.messages, minimum=0)
         checks.whole_number("every", self.every, maximum=2**62)
         checks.whole_number("hottest", self.hottest, minimum=0)
         if not 0 < checks.number("redrawn", self.redrawn) <= 1:

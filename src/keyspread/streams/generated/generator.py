@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from keyspread import checks
 from keyspread.hashing import hash_keys
 from keyspread.streams.encoded import Encoded
 
@@ -55,6 +56,7 @@ class GeneratedStream(ABC):
 
     def encoded(self) -> Encoded:
         """Draw the whole stream into memory, 4 bytes per message."""
+        checks.whole_number("messages", self.messages, minimum=0, maximum=checks.LIMITS["messages in memory"])
         law = self.law()
         ids = np.empty(self.messages, np.int32)
         for start in range(0, self.messages, _CHUNK):

@@ -85,7 +85,7 @@ class ZipfStream(GeneratedStream):
         """Raise an InputError for a parameter out of range."""
         checks.not_negative("skew", self.skew)
         checks.whole_number("keys", self.keys)
-        checks.whole_number("messages", self.messages, minimum=0, maximum=2**62)
+        checks.whole_number("messages", self.messages, minimum=0)
         checks.whole_number("seed", self.seed, minimum=0, maximum=2**63 - 1)
 
     @property

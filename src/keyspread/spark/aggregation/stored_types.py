@@ -1,0 +1,116 @@
+"""Stored types: the Arrow types in which partial states are kept, whatever the session's settings are. No engine.
+
+How Spark hands its types to Arrow depends on the session: its time zone, large strings or not, and whether a column
+may be null. A state outlives the session, so it is kept in one form: times in UTC, small offsets, all nullable.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+
+def stored_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which values of this type are kept.
+
+    >>> stored_type(pa.list_(pa.timestamp("us", tz="Europe/Berlin")))
+    ListType(list<item: timestamp[us, tz=UTC]>)
+    """
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, None if kind.tz is None else "UTC")
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(stored_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, stored_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(stored_type(kind.key_type), stored_type(kind.item_type))
+    return kind
+
+
+def stored_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema in which a table of this schema is kept."""
+    return pa.schema([pa.field(field.name, stored_type(field.type)) for field in schema])
+
+
+def as_stored(table: pa.Table) -> pa.Table:
+    """Return a table in the types in which it is kept."""
+    wanted = stored_schema(table.schema)
+    return table if table.schema.equals(wanted) else table.cast(wanted)
+
+
+def comparable_values(column: Any) -> list[Any]:
+    """Return a column as Python values; times are whole numbers, because Python's own end in the year 9999."""
+    wanted = _without_times(column.type)
+    return list((column if wanted == column.type else column.cast(wanted)).to_pylist())
+
+
+def to_array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Return Python values as an Arrow array; unlike `pa.array`, refuse to cut 1.5 to a whole number."""
+    if _contains_integer(kind) and not (pa.types.is_integer(kind) and {*map(type, values)} <= {int, type(None)}):
+        for value in values:
+            _check_whole(value, kind)
+    return pa.array(values, kind)
+
+
+def to_python(column: Any) -> list[Any]:
+    """Return an Arrow column as Python values, with maps as dicts, as they were passed to `to_array`."""
+    values = column.to_pylist()
+    return [_with_dicts(value, column.type) for value in values] if _contains_map(column.type) else list(values)
+
+
+def _children(kind: pa.DataType) -> list[pa.DataType]:
+    return [kind.field(i).type for i in range(kind.num_fields)]
+
+
+def _without_times(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_duration(kind):
+        return pa.int64()
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_list(kind):
+        return pa.list_(_without_times(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _without_times(field.type)) for field in kind])
+    return kind
+
+
+def _contains_integer(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or any(map(_contains_integer, _children(kind)))
+
+
+def _contains_map(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(map(_contains_map, _children(kind)))
+
+
+def _check_whole(value: Any, kind: pa.DataType) -> None:
+    if value is None:
+        return
+    if pa.types.is_integer(kind):
+        if isinstance(value, (float, np.floating)) and not float(value).is_integer():
+            raise ValueError(f"{value!r} is not a whole number")
+    elif pa.types.is_map(kind):
+        for key, item in value.items() if isinstance(value, dict) else value:
+            _check_whole(key, kind.key_type)
+            _check_whole(item, kind.item_type)
+    elif pa.types.is_list(kind) and np.iterable(value):
+        for item in value:
+            _check_whole(item, kind.value_type)
+    elif pa.types.is_struct(kind) and isinstance(value, dict):
+        for field in kind:
+            _check_whole(value.get(field.name), field.type)
+
+
+def _with_dicts(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return {_with_dicts(key, kind.key_type): _with_dicts(item, kind.item_type) for key, item in value}
+    if pa.types.is_list(kind):
+        return [_with_dicts(item, kind.value_type) for item in value]
+    if pa.types.is_struct(kind):
+        return {field.name: _with_dicts(value[field.name], field.type) for field in kind}
+    return value

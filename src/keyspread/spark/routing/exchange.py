@@ -1,0 +1,29 @@
+"""The exchange: move every row into the partition of its worker.
+
+`repartition(n, tag)` hashes the tag, and the tag of worker w is hashed to partition w. Every version of Spark has it.
+"""
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from keyspread.spark.routing.planned_sql import constant_array, element
+from keyspread.spark.routing.tags import tags_of
+
+
+def move(df: DataFrame, workers: int, worker: str) -> DataFrame:
+    """Return the rows in `workers` partitions: partition w holds those whose worker is w.
+
+    The column `worker` then holds the tag of the worker. Spark knows that all rows of a tag are in one partition, so
+    grouping by this column and others needs no further exchange.
+    """
+    return df.withColumn(worker, _tag(workers, F.col(worker))).repartition(workers, worker)
+
+
+def move_by(df: DataFrame, workers: int, worker: Column) -> DataFrame:
+    """Return the rows in `workers` partitions by an expression, which is not added to them."""
+    return df.repartition(workers, _tag(workers, worker))
+
+
+def _tag(workers: int, worker: Column) -> Column:
+    return element(constant_array(np.array(tags_of(workers))), worker)

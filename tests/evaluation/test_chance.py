@@ -1,0 +1,45 @@
+"""The formula against seeded simulations of what it describes."""
+
+import numpy as np
+import pytest
+
+from keyspread import InputError
+from keyspread.evaluation.chance import FEWEST_KEYS, busiest_by_chance
+
+
+@pytest.mark.parametrize(
+    ("messages", "workers"),
+    [(100, 2), (2000, 16), (20_000, 16), (5000, 50), (100_000, 1000), (1000, 100), (500, 50)],
+)
+def test_random_messages(messages, workers):
+    drawn = np.random.default_rng(0).multinomial(messages, np.full(workers, 1 / workers), size=2000)
+    simulated = drawn.max(axis=1).mean() * workers / messages
+    assert busiest_by_chance(messages, workers) == pytest.approx(simulated, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("messages", "workers", "keys"),
+    [(2000, 16, 5000), (20_000, 16, 5000), (20_000, 50, 10_000), (10_000, 4, 1000), (100_000, 100, 20_000)],
+)
+def test_equally_frequent_keys_on_random_workers(messages, workers, keys):
+    rng, simulated = np.random.default_rng(0), []
+    for _ in range(300):
+        counts = rng.multinomial(messages, np.full(keys, 1 / keys))
+        loads = np.bincount(rng.integers(workers, size=keys), counts, workers)
+        simulated.append(loads.max() * workers / messages)
+    assert busiest_by_chance(messages, workers, keys) == pytest.approx(np.mean(simulated), rel=0.01)
+
+
+def test_few_keys_count_as_a_hundred_per_worker():
+    assert busiest_by_chance(10_000, 10, 3) == busiest_by_chance(10_000, 10, 10 * FEWEST_KEYS)
+    assert busiest_by_chance(10_000, 10, 3) > busiest_by_chance(10_000, 10, 2000) > busiest_by_chance(10_000, 10)
+
+
+def test_any_size_is_answered():
+    assert busiest_by_chance(0, 5) == busiest_by_chance(5, 1) == 1
+    excess = [busiest_by_chance(10.0**power, 10) - 1 for power in range(2, 31)]
+    assert excess == sorted(excess, reverse=True)
+    assert excess[5] == pytest.approx(excess[7] * 10, rel=0.01)  # 1e7 messages, and 1e9, where the excess is scaled
+    assert 1 < busiest_by_chance(1e30, 10**9) < 1 + 1e-9
+    with pytest.raises(InputError, match="workers must be at least 1, got 0"):
+        busiest_by_chance(5, 0)

@@ -1,0 +1,158 @@
+"""The guarantees of SpaceSaving and Sender under everything that may happen to them, in any order."""
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import guarantees
+from guarantees import Counted, Followed
+from keyspread import SCHEMES, Sender, SpaceSaving
+
+keys = st.one_of(st.integers(0, 4), st.integers(0, 40))
+batches = st.lists(keys, max_size=40)
+weights = st.one_of(st.sampled_from([0, 1, 2, 2**32]), st.integers(0, 1000), st.integers(0, 2**32))
+which = st.integers(0, 1)
+
+
+class Summaries(RuleBasedStateMachine):
+    """Two summaries are offered messages, fade, merge and travel; exact counts do the same."""
+
+    @initialize(capacities=st.tuples(st.integers(1, 10), st.integers(1, 10)))
+    def start(self, capacities):
+        self.pair = [Counted(SpaceSaving(capacity)) for capacity in capacities]
+
+    @rule(at=which, batch=batches)
+    def offer_many(self, at, batch):
+        self.pair[at].offer_many(batch)
+
+    @rule(at=which, batch=st.lists(st.tuples(keys, weights), max_size=40))
+    def offer_weighted(self, at, batch):
+        self.pair[at].offer_many([key for key, _ in batch], [weight for _, weight in batch])
+
+    @rule(at=which, key=keys, count=st.one_of(weights, st.integers(0, 2**40)))
+    def offer(self, at, key, count):
+        self.pair[at].offer(key, count)
+
+    @rule(at=which, start=st.integers(0, 40), rounds=st.integers(1, 4))
+    def offer_keys_that_evict_each_other(self, at, start, rounds):
+        several = self.pair[at].summary.capacity + 1
+        self.pair[at].offer_many([start + i % several for i in range(rounds * several)])
+
+    @rule(at=which)
+    def fade(self, at):
+        self.pair[at].fade()
+
+    @rule(at=which)
+    def mark(self, at):
+        self.pair[at].set_mark()
+
+    @precondition(lambda self: any(one.mark for one in self.pair))
+    @rule(halvings=st.integers(0, 40))
+    def fade_until(self, halvings):
+        next(one for one in self.pair if one.mark).fade_until(halvings)
+
+    @rule(at=which)
+    def merge(self, at):
+        if self.pair[0].total + self.pair[1].total <= 2**62:
+            before = [one.summary.save_state() for one in self.pair]
+            self.pair[at] = self.pair[at].merge(self.pair[1 - at])
+            after = self.pair[1 - at].summary.save_state()
+            assert all((array == after[name]).all() for name, array in before[1 - at].items())
+
+    @rule(at=which, way=st.integers(0, 3))
+    def travel(self, at, way):
+        self.pair[at].travel(way)
+
+    @invariant()
+    def all_guarantees_hold(self):
+        for one in self.pair:
+            one.check()
+
+
+Summaries.TestCase.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestSummaries = Summaries.TestCase
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_summaries_on_random_streams(seed):
+    guarantees.try_summaries(seed)
+
+
+@pytest.mark.parametrize("seed", range(4 * len(SCHEMES)))
+def test_senders_on_random_streams(seed):
+    guarantees.try_sender(seed)
+
+
+def test_a_counter_that_was_taken_over_does_not_keep_what_fades():
+    """The counter of 1 had 100 at the mark, and 3 took it over: 3 has 1 message, not 100."""
+    one = Counted(SpaceSaving(2))
+    one.offer(1, 100)
+    one.offer(2, 1)
+    one.set_mark()
+    one.offer(2, 150)
+    one.offer(3, 1)
+    one.fade_until(6)
+    one.check()
+    assert one.summary.total == 152
+    assert one.summary.counts().sum() <= 152
+    assert one.summary.bounds(3) == (1, 2)
+    assert one.summary.bounds(1) == (0, 2)
+
+
+def test_a_key_that_lost_its_counter_to_old_counts_is_within_the_surplus():
+    """All but 99 of the messages after the mark have key 3, and no counter is left for it: the surplus says so."""
+    one = Counted(SpaceSaving(2))
+    one.offer(1, 100)
+    one.offer(2, 1)
+    one.set_mark()
+    for _ in range(2):
+        one.offer(3, 49)
+        one.offer(4, 60)
+        one.offer(5, 60)
+    one.fade_until(6)
+    one.check()
+    assert one.true[3] == 98
+    assert one.summary.bounds(3)[1] >= 98
+    assert one.summary.surplus > 0
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_abrupt_changes_of_all_keys(scheme, workers):
+    """Every epoch has its own keys: what was counted before is worth nothing."""
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        followed = Followed(Sender(scheme, workers, half_life="auto", seed=seed, choices=2))
+        for epoch in range(8):
+            several = int(random.integers(1, 40))
+            batch = (random.zipf(1.0 + random.random(), 512) % several + 1000 * epoch).tolist()
+            followed.route(batch, None)
+            followed.check()
+
+
+def test_counts_halved_while_messages_have_weights():
+    """Weights used to be queued by levels of several counts. A counter that was not the least could be taken."""
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        one = Counted(SpaceSaving(int(random.integers(1, 8))))
+        for _ in range(12):
+            one.offer_many(random.integers(0, 20, 30).tolist(), random.choice([1, 3, 50, 400], 30).tolist())
+            if random.random() < 0.5:
+                one.fade()
+            one.check()
+
+
+def test_messages_without_weight_take_no_counter():
+    one = Counted(SpaceSaving(1))
+    one.offer_many([1, 2, 3], [5, 0, 0])
+    assert one.summary.head(1.0) == [(1, 5, 5)]
+    one.check()
+
+
+def test_the_checks_see_a_broken_promise(monkeypatch):
+    replace = SpaceSaving.replace_counters
+    monkeypatch.setattr(SpaceSaving, "replace_counters", lambda self, *values: replace(self, *values[:5]))
+    with pytest.raises(AssertionError):
+        test_a_key_that_lost_its_counter_to_old_counts_is_within_the_surplus()
