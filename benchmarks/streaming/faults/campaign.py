@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -205,11 +206,11 @@ def difference(found: Answer | None, expected: Answer | None) -> str:
     """Return in few words how two answers differ."""
     if found is None or expected is None:
         return "nothing was written" if found is None else "must not exist"
-    missing = [row for row in expected if row not in found]
-    extra = [row for row in found if row not in expected]
+    have, want = Counter(map(repr, found)), Counter(map(repr, expected))
+    missing, extra = list((want - have).elements()), list((have - want).elements())
     return (
-        f"{len(found)} rows for {len(expected)}; {len(missing)} missing such as {missing[:2]}, "
-        f"{len(extra)} wrong such as {extra[:2]}"
+        f"{len(found)} rows instead of {len(expected)}: {len(missing)} missing ({', '.join(missing[:2])}), "
+        f"{len(extra)} too many or wrong ({', '.join(extra[:2])})"
     )
 
 
