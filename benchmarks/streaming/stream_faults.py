@@ -120,8 +120,9 @@ def report(results: list, folder: Path) -> int:  # type: ignore[type-arg]
         ["way", *FAULTS, "all"],
         fault_table(results),
     )
-    errors = Counter(error for result in results for error in result.errors)
-    console.print(f"{sum(errors.values())} times a query ended with an error and was started again from its checkpoint")
+    restarts, refused = (sum(len(getattr(result, name)) for result in results) for name in ("errors", "refused"))
+    console.print(f"{restarts} times a query ended with an error and was started again from its checkpoint;")
+    console.print(f"{refused} times that of a second driver ended with an error")
     skipped = Counter(result.skipped for result in results if result.skipped)
     for reason, many in skipped.items():
         console.print(f"{many} schedules without one of their faults: {reason}")

@@ -171,7 +171,8 @@ class Group:
             self.hits.get(schedule.name, []),
             not problem,
             problem,
-            [short(path.read_text()) for path in sorted(folder.glob("*failed-*"))],
+            [short(path.read_text()) for path in sorted(folder.glob("failed-*"))],
+            [short(path.read_text()) for path in sorted(folder.glob("second-failed-*"))],
             self.skipped,
         )
 

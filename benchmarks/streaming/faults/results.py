@@ -23,6 +23,7 @@ class Result:
     equal: bool
     problem: str = ""
     errors: list[str] = field(default_factory=list)  # with which the query ended and was started again
+    refused: list[str] = field(default_factory=list)  # with which the query of the second driver ended
     skipped: str = ""  # why a fault was left out
 
     @property
