@@ -53,6 +53,13 @@ class Campaign:
     def run(self, schedules: list[Schedule]) -> list[Result]:
         """Run the schedules of one group at the same time, and compare what they wrote with the plain answers."""
         group = Group(schedules, self.folder / f"group-{schedules[0].group:03d}", self.no_disk)
+        try:
+            return self._run(group)
+        finally:  # interrupted, too
+            disk.unmount(group.work / "state")
+
+    def _run(self, group: "Group") -> list[Result]:
+        schedules = group.schedules
         group.write()
         unfinished = self.folder / ".next"
         unfinished.write_text(str(group.work))
