@@ -467,7 +467,8 @@ class Sender:
                 head += share
         needed = max(min(n, math.ceil(head / max(1 - head, 1e-9) * n - 1e-9)), math.ceil(forgotten * n))
         self.lists = lists_for(lengths, needed, salt_of(self.seed), self.capacities, self.slots)
-        self.choices = max([math.ceil(self.size(workers)) for workers in self.lists.values()], default=min(2, n))
+        longest = max([math.ceil(self.size(workers)) for workers in self.lists.values()], default=min(2, n))
+        self.choices = min(n, longest)
 
     def choices_for(self, shares: Sequence[float]) -> int:
         if self.scheme == "greedy":

@@ -75,7 +75,8 @@ class PerKey(HeadAndTail):
         write_lists(
             state.candidates, counters, keys, sizes, needed, state.identity, state.balance.loads, state.capacities
         )
-        state.choices = math.ceil(sizes.max(initial=min(2, workers)))
+        # Capacities of all workers may sum to slightly more than their number, because of rounding.
+        state.choices = min(workers, math.ceil(sizes.max(initial=min(2, workers))))
 
     def find_counters(self, state: State) -> None:
         """Find the list of every counter again."""
