@@ -25,7 +25,9 @@ def test_an_input_can_be_replayed():
 def test_a_wrong_answer_and_a_hang_are_failures():
     assert try_input("tsv", Input(b"1\ta\n", ["b"]), 60)[0] == "FAILED"
     assert try_input("tsv", Input(b"1\ta\n", ["a"]), 60) == ("answered", "")
-    assert try_input("command", Input(["simulate", "--messages", "1e7"]), 0.01)[1] == "no answer after 0.01 seconds"
+    assert try_input("command", Input(["simulate", "--messages", "1e7"]), 0.01)[1] == (
+        "no answer after 0.01 seconds of processor time"
+    )
 
 
 def test_a_plan_nested_too_deeply_is_refused():
