@@ -110,9 +110,13 @@ def main(url: str, settings: str, folder: Path) -> None:
                 out = spread(read, "key", WORKERS, **ways[name.removesuffix("-shuffled")]).mapInArrow(
                     report_rows(here), PLACES
                 )
-            found = [list(row) for row in out.collect()]
+            found, failed = [], ""
+            try:
+                found = [list(row) for row in out.collect()]
+            except Exception as problem:
+                failed = str(problem)
             reads = [tuple(map(int, file.name.split("-")[1:])) for file in here.glob("read-*")]
-            print(json.dumps({"scenario": here.name, "rows": found, "reads": reads}), flush=True)
+            print(json.dumps({"scenario": here.name, "rows": found, "reads": reads, "failed": failed}), flush=True)
     spark.stop()
 
 
