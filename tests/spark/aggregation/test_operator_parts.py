@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -517,9 +518,22 @@ def test_parameters_belong_to_the_identity_of_a_state():
         (len, max),
         ([1, 2], [2, 1]),
         (datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)),
+        (pd.Timestamp("2024-01-01"), pd.Timestamp("2024-01-02")),
+        (pd.Timedelta("1h"), pd.Timedelta("2h")),
     ):
         assert of(0.5, one) != of(0.5, other)
     assert of(0.5, object())["more"] == "object(…)"  # its address would be another one in the next run
+
+
+def test_parameters_in_slots_are_compared_by_value():
+    class Slotted(Count):
+        __slots__ = ("share",)
+
+        def __init__(self, share):
+            self.share = share
+
+    assert parameters_of(Slotted(0.5)) == {"share": "0.5"}
+    assert parameters_of(Slotted(0.5)) != parameters_of(Slotted(0.9))
 
 
 # Errors name the step and the key
