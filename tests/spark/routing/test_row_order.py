@@ -114,6 +114,7 @@ def test_two_columns_of_one_name(spark, unprotected):
 def upstreams(spark):
     rows = skewed(spark, 100, 2)
     behind = rows.repartition(2, "id")
+    constants = [(F.col("id") + n).alias(f"c{n}") for n in range(40)]  # more than Spark prints in a plan
     return {
         "range": (rows, "fixed"),
         "filter, explode": (rows.where("id > 3").withColumn("e", F.explode(F.array("id", "value"))), "fixed"),
@@ -139,6 +140,13 @@ def upstreams(spark):
         "sample": (behind.sample(0.5), r"\(Sample\)"),
         "limit": (behind.limit(5).where("id > 0"), r"\(GlobalLimit\)"),
         "first": (behind.groupBy("key").agg(F.first("id")), r"\(first\)"),
+        "first_value": (behind.groupBy("key").agg(F.first_value("id")), r"\(first_value\)"),
+        "last_value": (behind.groupBy("key").agg(F.last_value("id")), r"\(last_value\)"),
+        "any_value": (behind.groupBy("key").agg(F.any_value("id")), r"\(first\)"),
+        "text of a group": (behind.groupBy("key").agg(F.expr("string_agg(string(id))")), r"\(string_agg\)"),
+        "wide": (behind.select("*", *constants), "fingerprint"),
+        "wide rand": (behind.select("*", *constants, F.rand()), r"\(rand\)"),
+        "wide, not to be split": (behind.select("*", *constants).distinct(), "raise spark.sql.debug.maxToStringFields"),
         "average": (rows.groupBy("key").agg(F.avg("value").alias("mean")), "column 'mean' is a floating-point number"),
     }
 
@@ -149,7 +157,7 @@ def test_what_is_upstream(spark, unprotected):
         if expected in ("fixed", "fingerprint"):
             assert (repeatable_order(df) is None) == (expected == "fixed"), name
         else:
-            with pytest.raises(InputError, match=f"{expected}.*: set {PROTECTION[0]} .*or write the rows to files"):
+            with pytest.raises(InputError, match=f"{expected}.*set {PROTECTION[0]} .*or write the rows to files"):
                 repeatable_order(df)
     spark.catalog.clearCache()
 

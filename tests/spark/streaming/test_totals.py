@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -224,6 +225,19 @@ def test_a_folder_that_nobody_committed_does_not_count(spark, static, tmp_path):
 
 
 @pytest.mark.connect
+def test_missing_commits_are_not_taken_for_an_empty_folder(spark, static, tmp_path):
+    """Otherwise the next batch would be the only one that counts."""
+    totals = Totals(tmp_path, "k", COUNT, 2)
+    for number in range(2):
+        totals(batch_of(spark, number), number)
+    shutil.rmtree(tmp_path / "slot-0" / "commits")
+    wanted = "the commits are missing, but there are partial states of 2 batches"
+    with pytest.raises(InputError, match=wanted):
+        totals.read(spark)
+    with pytest.raises(InputError, match=wanted):
+        Totals(tmp_path, "k", COUNT, 2)(batch_of(spark, 2), 2)
+
+
 def test_an_empty_batch_and_a_key_that_becomes_nullable(spark, static, tmp_path):
     totals = Totals(tmp_path, "k", COUNT, 2, merge_every=2)
     rows = spark.range(10).selectExpr("CAST(id % 3 AS string) AS k", "id AS v")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from types import MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ def parameters_of(operator: Operator[Any]) -> dict[str, str]:
     for one in reversed(type(operator).__mro__):
         if issubclass(one, Operator) and one is not Operator:
             found |= {name: value for name, value in vars(one).items() if _is_value(name, value)}
+    found |= {name: getattr(operator, name) for name, value in found.items() if isinstance(value, MemberDescriptorType)}
     found |= getattr(operator, "__dict__", {})
     return {name: _text(value) for name, value in sorted(found.items()) if name not in _APART}
 
@@ -51,6 +53,8 @@ def _text(value: Any) -> str:
         return repr(value)
     if isinstance(value, np.generic):
         return _text(value.item())
+    if isinstance(value, (datetime, timedelta)):  # those of pandas
+        return repr(value)
     if isinstance(value, np.ndarray):
         return f"{value.dtype} array of shape {value.shape}, sha256 {_digest(value)}"
     if isinstance(value, enum.Enum):

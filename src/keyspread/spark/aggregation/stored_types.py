@@ -4,6 +4,7 @@ How Spark hands its types to Arrow depends on the session: its time zone, large 
 may be null. A state outlives the session, so it is kept in one form: times in UTC, small offsets, all nullable.
 """
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,14 @@ def comparable_values(column: Any) -> list[Any]:
 
 
 def to_array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Return Python values as an Arrow array; unlike `pa.array`, refuse to cut 1.5 to a whole number."""
-    if _contains_integer(kind) and not (pa.types.is_integer(kind) and {*map(type, values)} <= {int, type(None)}):
+    """Return Python values as an Arrow array; unlike `pa.array`, refuse what would be stored as something else.
+
+    `pa.array` cuts 1.5 to a whole number, drops the fields that a struct does not have, fills those that are missing
+    with null, and takes text as a list of its characters.
+    """
+    if _is_cut_by_arrow(kind) and not (pa.types.is_integer(kind) and {*map(type, values)} <= {int, type(None)}):
         for value in values:
-            _check_whole(value, kind)
+            _check(value, kind)
     return pa.array(values, kind)
 
 
@@ -78,30 +83,35 @@ def _without_times(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _contains_integer(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or any(map(_contains_integer, _children(kind)))
+def _is_cut_by_arrow(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_nested(kind))
 
 
 def _contains_map(kind: pa.DataType) -> bool:
     return pa.types.is_map(kind) or any(map(_contains_map, _children(kind)))
 
 
-def _check_whole(value: Any, kind: pa.DataType) -> None:
+def _check(value: Any, kind: pa.DataType) -> None:
     if value is None:
         return
-    if pa.types.is_integer(kind):
-        if isinstance(value, (float, np.floating)) and not float(value).is_integer():
+    if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
+        if isinstance(value, (float, np.floating, Decimal)) and value % 1 != 0:  # true for NaN and infinity, too
             raise ValueError(f"{value!r} is not a whole number")
     elif pa.types.is_map(kind):
         for key, item in value.items() if isinstance(value, dict) else value:
-            _check_whole(key, kind.key_type)
-            _check_whole(item, kind.item_type)
+            _check(key, kind.key_type)
+            _check(item, kind.item_type)
+    elif pa.types.is_list(kind) and isinstance(value, (str, bytes)):
+        raise ValueError(f"{value!r} is not a list")
     elif pa.types.is_list(kind) and np.iterable(value):
         for item in value:
-            _check_whole(item, kind.value_type)
+            _check(item, kind.value_type)
     elif pa.types.is_struct(kind) and isinstance(value, dict):
+        names = [field.name for field in kind]
+        if value.keys() != set(names):
+            raise ValueError(f"a struct must be a dict of {', '.join(names)}, got {value!r}")
         for field in kind:
-            _check_whole(value.get(field.name), field.type)
+            _check(value[field.name], field.type)
 
 
 def _with_dicts(value: Any, kind: pa.DataType) -> Any:

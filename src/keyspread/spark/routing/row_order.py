@@ -68,9 +68,11 @@ _FIXED = frozenset(
 _OPERATOR = re.compile(r"^([\s:+\-]*)(?:\*\(\d+\) |\* )?(\w+)(.*)$")
 # What makes other rows of the same rows if their order changes.
 _BY_CHANCE = re.compile(
-    r"\b(rand|randn|randstr|uniform|uuid|shuffle|monotonically_increasing_id|first|last|any_value|collect_list|"
-    r"collect_set|listagg)\(|\b(Sample|LocalLimit|GlobalLimit|CollectLimit) "
+    r"\b(rand|random|randn|randstr|uniform|uuid|shuffle|monotonically_increasing_id|first|first_value|last|last_value|"
+    r"any_value|nth_value|collect_list|collect_set|listagg|string_agg)\("
+    r"|\b(Sample|LocalLimit|GlobalLimit|CollectLimit) "
 )
+_HIDDEN = re.compile(r"\.\.\. \d+ more fields")  # spark.sql.debug.maxToStringFields
 _REMEDY = (
     f"set {PROTECTION[0]} and {PROTECTION[1]} to true (Spark 4.1 and newer), "
     "or write the rows to files and spread those"
@@ -88,12 +90,7 @@ def repeatable_order(df: DataFrame) -> Column | None:
     operators = [] if plan is None else operators_of(plan)
     if has_fixed_order(operators):
         return None
-    changing = changing_rows(operators)
-    if changing is not None:
-        raise InputError(
-            f"the rows depend on the order of rows behind a shuffle ({changing}), so a retried task may compute other "
-            f"rows: {_REMEDY}"
-        )
+    _refuse_changing_rows(operators)
     inexact = [
         field.name
         for field in df.schema.fields
@@ -104,7 +101,45 @@ def repeatable_order(df: DataFrame) -> Column | None:
             f"column {inexact[0]!r} is a floating-point number and the rows come from an aggregate, so a retried task "
             f"may compute other last digits: {_REMEDY}"
         )
-    return fingerprint(df)
+    order = fingerprint(df)
+    if _hides_fields(operators):
+        _look_at_each_column(df)
+    return order
+
+
+def _refuse_changing_rows(operators: "Sequence[Operator]") -> None:
+    changing = changing_rows(operators)
+    if changing is not None:
+        raise InputError(
+            f"the rows depend on the order of rows behind a shuffle ({changing}), so a retried task may compute other "
+            f"rows: {_REMEDY}"
+        )
+
+
+def _hides_fields(operators: "Sequence[Operator]") -> bool:
+    """Return whether Spark printed only the first fields of an operator that is behind a shuffle, or is one."""
+    return any(
+        _HIDDEN.search(one.details) and not all(other.keeps_order for other in (one, *_below(operators, number)))
+        for number, one in enumerate(operators)
+    )
+
+
+def _look_at_each_column(df: DataFrame) -> None:
+    """Refuse what changes in the plans of fewer columns, down to one: those are short enough for Spark to print."""
+    names = df.columns
+    for part in (names[: len(names) // 2], names[len(names) // 2 :]):
+        some = df.select(*map(quoted, part))
+        plan = _physical_plan(some)
+        operators = [] if plan is None else operators_of(plan)
+        _refuse_changing_rows(operators)
+        if not _hides_fields(operators):
+            continue
+        if len(part) == 1 or len(names) == 1:
+            raise InputError(
+                "Spark prints only the first fields of the physical plan, so keyspread cannot tell whether a retried "
+                f"task would compute other rows: raise spark.sql.debug.maxToStringFields, or {_REMEDY}"
+            )
+        _look_at_each_column(some)
 
 
 def is_protected(spark: SparkSession) -> bool:
@@ -170,10 +205,14 @@ def changing_rows(operators: Sequence[Operator]) -> str | None:
         found = _BY_CHANCE.search(f"{one.name} {one.details}")
         if found is None:
             continue
-        below = list(takewhile(lambda other, depth=one.depth: other.depth > depth, operators[number + 1 :]))  # type: ignore[misc]
-        if not all(other.keeps_order for other in (one, *below)):
+        if not all(other.keeps_order for other in (one, *_below(operators, number))):
             return found[1] or found[2]
     return None
+
+
+def _below(operators: Sequence[Operator], number: int) -> list[Operator]:
+    depth = operators[number].depth
+    return list(takewhile(lambda other: other.depth > depth, operators[number + 1 :]))
 
 
 def fingerprint(df: DataFrame) -> Column:

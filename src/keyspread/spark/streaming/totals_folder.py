@@ -21,6 +21,7 @@ from keyspread.spark.streaming.commits import SLOTS, Commit
 _COMMITS = f"slot-[0-{SLOTS - 1}]/commits"
 _FORMAT_1 = "{keyspread.json,batch-[0-9]*,until-[0-9]*}"
 _OURS = re.compile(r"/slot-\d(/commits|/parts-[^/]+)?/part-[^/]*$")
+_BATCH = re.compile(r"/parts-(?:until-)?(\d+)-[^/]*/part-[^/]*$")
 _ATTEMPTS = 5  # to read commits while another driver clears a slot
 
 
@@ -85,9 +86,14 @@ class TotalsFolder:
         if self._files(_FORMAT_1) is not None:
             raise InputError("an earlier version of keyspread wrote them in another format, which only it can read")
         files = self._files("")
-        foreign = [] if files is None else [one for one in files.inputFiles() if not _OURS.search(unquote(one))]
+        names = [] if files is None else list(map(unquote, files.inputFiles()))
+        foreign = [one for one in names if not _OURS.search(one)]
         if foreign:
             raise InputError(f"there are no commits, but there is {min(foreign)}")
+        # A crash leaves the parts of one batch without a commit. The next batch is written only after its commit.
+        batches = {batch[1] for one in names if (batch := _BATCH.search(one)) is not None}
+        if len(batches) > 1:
+            raise InputError(f"the commits are missing, but there are partial states of {len(batches)} batches")
 
     def _files(self, pattern: str) -> DataFrame | None:
         """Return the lines of all files under a pattern, not yet read; None if there is no such file or folder."""
