@@ -700,10 +700,10 @@ def ends_by_messages(weights: Sequence[int], messages: Sequence[tuple[int, int]]
     for piece in range(len(weights) - 1):
         wanted, before = sum(weights[: piece + 1]), 0
         for slot, weight in messages:
-            before += weight
+            end, before = slot, before + weight
             if before - weight / 2 >= wanted:
                 break
-        ends.append(slot)
+        ends.append(end)
     return [*ends, SLOTS]
 
 

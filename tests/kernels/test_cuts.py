@@ -1,5 +1,7 @@
 """Cuts of hot keys: equal to the plain rules, for any pieces."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,7 +43,7 @@ def test_cuts_by_messages(messages, weighted, data):
         whole = sum(weight for _, weight in own)
         inner = data.draw(st.lists(st.integers(1, max(1, whole - 1)), unique=True, max_size=4)) if whole > 1 else []
         edges = [0, *sorted(inner), whole]
-        pieces.append([end - begin for begin, end in zip(edges, edges[1:], strict=False)])
+        pieces.append([end - begin for begin, end in pairwise(edges)])
     first, weights = in_a_row(pieces)
     first_message, slots = in_a_row([[slot for slot, _ in own] for own in messages])
     _, of_messages = in_a_row([[weight for _, weight in own] for own in messages])

@@ -151,9 +151,10 @@ def split_hot_keys(messages: Counts, old_first: Counts, old_workers: Indices, ro
     that has grown then takes a little more of the last one, which it shares with other keys, and those shift a
     little; none moves away. Return how many messages go to a worker that did not have their key.
     """
-    workers, moved, end = room.loads.size, 0, np.int64(0)
-    for worker in range(2 * workers):
-        room.marks[worker] = -1
+    workers, moved = room.loads.size, 0
+    end: Int = np.int64(0)
+    for mark in range(2 * workers):
+        room.marks[mark] = -1
     _rank_all(room)
     for key in range(messages.size):
         pieces.first[key] = end

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,20 +27,15 @@ class Counts:
         """The number of messages counted."""
         return int(self.buckets.sum()) + int(self.messages.sum())
 
-    @property
+    @cached_property
     def hashes(self) -> npt.NDArray[np.int64]:
         """The hashes of the hot keys."""
-        return self._columns[0]
-
-    @property
-    def messages(self) -> npt.NDArray[np.int64]:
-        """The messages of the hot keys."""
-        return self._columns[1]
+        return np.fromiter((key for key, _ in self.hot), np.int64, len(self.hot))
 
     @cached_property
-    def _columns(self) -> npt.NDArray[np.int64]:
-        pairs = np.fromiter(chain.from_iterable(self.hot), np.int64, 2 * len(self.hot))
-        return np.ascontiguousarray(pairs.reshape(-1, 2).T)
+    def messages(self) -> npt.NDArray[np.int64]:
+        """The messages of the hot keys."""
+        return np.fromiter((messages for _, messages in self.hot), np.int64, len(self.hot))
 
 
 @dataclass(frozen=True)
@@ -66,13 +60,14 @@ class Aim:
     def limits(self, total: int, tolerance: float) -> npt.NDArray[np.int64]:
         """Return the largest load of each worker, which is at most everything."""
         slack = np.floor(min(tolerance * total, 1e290))
+        limits: npt.NDArray[np.int64]
         if self.capacities is None:
             limits = np.full(self.workers, -(-total // self.workers) + int(min(slack, total)))
         else:
             capacities = np.array(self.capacities)
             exact = np.ceil(total * capacities / self.workers + slack * capacities)
             limits = np.minimum(exact, 2.0**62).astype(np.int64)
-        return np.minimum(limits, total)
+        return limits.clip(max=total)
 
 
 class _Previous:
