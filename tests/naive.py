@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
 
@@ -594,6 +596,133 @@ def workers_of_keys(keys: Sequence[int], assignment: Sequence[int]) -> dict[int,
     for key, worker in zip(keys, assignment, strict=True):
         sets.setdefault(key, set()).add(worker)
     return sets
+
+
+# Packing.
+
+
+class Placed(NamedTuple):
+    """What a plan decides: the worker of every bucket, the workers and amounts of every hot key, and the loads."""
+
+    owners: list[int]
+    pieces: list[dict[int, int]]
+    loads: list[int]
+    moved: float
+
+
+def limits(total: int, workers: int, capacities: Sequence[float] | None, tolerance: float) -> list[int]:
+    """The largest load of each worker: its share rounded up, and what the tolerance adds."""
+    slack = int(tolerance * total)
+    if capacities is None:
+        return [-(-total // workers) + slack] * workers
+    return [math.ceil(total * capacity / workers + slack * capacity) for capacity in capacities]
+
+
+def place_within(
+    tolerance: float,
+    buckets: Sequence[int],
+    hot: Sequence[tuple[int, int]],  # (hash, messages), hottest first
+    workers: int,
+    capacities: Sequence[float] | None,
+    old_owners: Sequence[int],  # -1: none
+    old_workers: Sequence[Sequence[int]],  # of each hot key
+    first_worker: int,
+) -> Placed:
+    """Buckets first, largest first, then hot keys: where they were if they fit, else on the least loaded worker."""
+    total = sum(buckets) + sum(messages for _, messages in hot)
+    even, at_most = limits(total, workers, capacities, 0.0), limits(total, workers, capacities, tolerance)
+    loads, owners, moved = [0] * workers, list(old_owners), 0
+    scale = [1.0] * workers if capacities is None else [1 / capacity for capacity in capacities]
+
+    def least_loaded_of(among: Iterable[int]) -> int:
+        return min(among, key=lambda worker: (loads[worker] * scale[worker], (worker - first_worker) % workers))
+
+    unplaced = []
+    for bucket in sorted(range(len(buckets)), key=lambda bucket: -buckets[bucket]):
+        owner, size = owners[bucket], buckets[bucket]
+        if owner >= 0 and loads[owner] + size <= at_most[owner]:
+            loads[owner] += size
+        elif size:
+            unplaced.append(bucket)
+    for bucket in unplaced:
+        worker = least_loaded_of(range(workers))
+        moved += buckets[bucket] if worker != owners[bucket] else 0
+        owners[bucket] = worker
+        loads[worker] += buckets[bucket]
+    pieces: list[dict[int, int]] = []
+    for (_, messages), old in zip(hot, old_workers, strict=True):
+        left, of_key = messages, Counter()
+        for room in (even, at_most):
+            for worker in old:
+                amount = max(0, min(left, room[worker] - loads[worker]))
+                of_key[worker] += amount
+                loads[worker] += amount
+                left -= amount
+        while left:
+            worker = least_loaded_of(worker for worker in range(workers) if loads[worker] < even[worker])
+            amount = min(left, even[worker] - loads[worker])
+            of_key[worker] += amount
+            loads[worker] += amount
+            left -= amount
+            moved += 0 if worker in old else amount
+        pieces.append({worker: amount for worker, amount in of_key.items() if amount})
+    owners = [bucket % workers if owner < 0 else owner for bucket, owner in enumerate(owners)]
+    return Placed(owners, pieces, loads, moved / total if total else 0.0)
+
+
+def place(tolerance: float, most_moved: float | None, *rest: object) -> Placed:
+    """As even as the tolerance allows; if that moves too much, with the smallest tolerance that does not."""
+    balanced = place_within(tolerance, *rest)
+    if most_moved is None or balanced.moved <= most_moved:
+        return balanced
+    best = place_within(1.0, *rest)
+    bound, too_small, large_enough = most_moved + best.moved, tolerance, 1.0
+    for _ in range(24):
+        between = (too_small + large_enough) / 2
+        tried = place_within(between, *rest)
+        if tried.moved <= bound:
+            best, large_enough = tried, between
+        else:
+            too_small = between
+    return best
+
+
+# Where hot keys are cut.
+
+
+def ends_by_weight(weights: Sequence[int]) -> list[int]:
+    return [sum(weights[: piece + 1]) * SLOTS // sum(weights) for piece in range(len(weights))]
+
+
+def ends_by_messages(weights: Sequence[int], messages: Sequence[tuple[int, int]]) -> list[int]:
+    """A piece ends at the message, given as (slot, weight), whose middle is the first to reach the piece's weight."""
+    messages, ends = sorted(messages), []
+    for piece in range(len(weights) - 1):
+        wanted, before = sum(weights[: piece + 1]), 0
+        for slot, weight in messages:
+            end, before = slot, before + weight
+            if before - weight / 2 >= wanted:
+                break
+        ends.append(end)
+    return [*ends, SLOTS]
+
+
+def ends_by_cells(weights: Sequence[int], cells: Sequence[int]) -> list[int]:
+    """Linear between the edges of the cells."""
+    counted = np.concatenate([[0], np.cumsum(cells)])
+    wanted = np.cumsum(weights)[:-1] * (counted[-1] / sum(weights))
+    edges = np.linspace(0, SLOTS, counted.size)
+    return [*np.interp(wanted, counted, edges).astype(np.int64).tolist(), SLOTS]
+
+
+def cells_of(ends: Sequence[int], bits: int, first: int) -> list[int]:
+    """For each of 2^bits equal cells of slots, the piece that covers it, or -1 - the first of several."""
+    cells, width = [], SLOTS >> bits
+    for begin in range(0, SLOTS, width):
+        here = [piece for piece, end in enumerate(ends) if end > begin]
+        whole = ends[here[0]] >= begin + width
+        cells.append(here[0] + first if whole else -1 - (here[0] + first))
+    return cells
 
 
 # Routing by a plan.

@@ -13,7 +13,8 @@ from keyspread.memory_model import replica_model
 from keyspread.online.sender import Sender
 from keyspread.online.settings import Settings
 from keyspread.operators import Operator
-from keyspread.planned.plan import HotKey, Plan
+from keyspread.planned.head import HotKey
+from keyspread.planned.plan import Plan
 from keyspread.planned.planner import plan
 from keyspread.schemes import SCHEMES
 

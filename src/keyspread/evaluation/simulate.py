@@ -297,7 +297,7 @@ class _Planner:
     def route(self, keys: npt.NDArray[np.int64], start: int, weights: _Weights) -> npt.NDArray[np.int32]:
         """Plan these messages, then route them."""
         self._plan = plan(keys, self._workers, previous=self._plan, weights=weights, **self._options)
-        self._most = max([self._most, *(len(key.workers) for key in self._plan.head)])
+        self._most = max(self._most, int(self._plan.pieces.sizes.max(initial=0)))
         return self._plan.route(keys)
 
     @property
@@ -337,7 +337,7 @@ class _LookingAhead:
                 capacities=self._capacities,
             )
             routed[part] = planned.route(keys[part])
-            self._most[source] = max([self._most[source], *(len(key.workers) for key in planned.head)])
+            self._most[source] = max(self._most[source], int(planned.pieces.sizes.max(initial=0)))
         return routed
 
     @property

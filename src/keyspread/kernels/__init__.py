@@ -13,6 +13,9 @@ Each kernel has an oracle in plain Python in `tests/naive.py`. The files, in the
     routing            the loops over messages, one per family of schemes
     candidate_lists    the same for hot keys that have lists of workers of different lengths
     weighted_routing   the same for messages with weights, or workers with capacities
+    tournament         the least of many scores, where one score changes at a time
+    packing            a plan: which worker gets which bucket and how much of each hot key
+    cuts               a plan: where hot keys are cut
     planned_routing    routing by a plan that was made before
     peers              routing by the rules of published alternatives
     tally              loads and replicas of messages that were routed

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from keyspread.kernels.compilation import entry, part
 
-SLOTS = 1 << 31
+SLOT_BITS = 31
+SLOTS = 1 << SLOT_BITS
 SCATTER = 1327217885  # SLOTS / golden ratio, odd: consecutive numbers get evenly spread slots and never the same one
 _MASK = SLOTS - 1
 

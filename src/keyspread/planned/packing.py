@@ -1,18 +1,18 @@
 """Packing: assign counted buckets and hot keys to workers, as close to the previous plan as balance allows."""
 
-import heapq
-import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
-from keyspread.planned.plan import HotKey, Plan, buckets_of
+from keyspread.kernels import cuts, packing
+from keyspread.planned.head import Head
+from keyspread.planned.plan import Plan, buckets_of
 
 _HALVINGS = 24  # steps of the search for the smallest tolerance that keeps a bound on moved messages
-_Entry = tuple[float, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,17 @@ class Counts:
     @property
     def total(self) -> int:
         """The number of messages counted."""
-        return int(self.buckets.sum()) + sum(messages for _, messages in self.hot)
+        return int(self.buckets.sum()) + int(self.messages.sum())
+
+    @cached_property
+    def hashes(self) -> npt.NDArray[np.int64]:
+        """The hashes of the hot keys."""
+        return np.fromiter((key for key, _ in self.hot), np.int64, len(self.hot))
+
+    @cached_property
+    def messages(self) -> npt.NDArray[np.int64]:
+        """The messages of the hot keys."""
+        return np.fromiter((messages for _, messages in self.hot), np.int64, len(self.hot))
 
 
 @dataclass(frozen=True)
@@ -47,49 +57,51 @@ class Aim:
             None if most_moved is None else checks.not_negative("most_moved", most_moved),
         )
 
-    def limits(self, total: int, tolerance: float) -> list[int]:
-        """Return the largest load of each worker."""
-        slack = int(tolerance * total)
+    def limits(self, total: int, tolerance: float) -> npt.NDArray[np.int64]:
+        """Return the largest load of each worker, which is at most everything."""
+        slack = np.floor(min(tolerance * total, 1e290))
+        limits: npt.NDArray[np.int64]
         if self.capacities is None:
-            return [-(-total // self.workers) + slack] * self.workers
-        return [math.ceil(total * capacity / self.workers + slack * capacity) for capacity in self.capacities]
+            limits = np.full(self.workers, -(-total // self.workers) + int(min(slack, total)))
+        else:
+            capacities = np.array(self.capacities)
+            exact = np.ceil(total * capacities / self.workers + slack * capacities)
+            limits = np.minimum(exact, 2.0**62).astype(np.int64)
+        return limits.clip(max=total)
 
 
 class _Previous:
-    """The workers of buckets and keys in the previous plan. Without one, and for workers that are gone: none."""
+    """The workers of buckets and hot keys in the previous plan. Without one, and for workers that are gone: none."""
 
-    def __init__(self, previous: Plan | None, workers: int, buckets: int) -> None:
+    def __init__(self, previous: Plan | None, workers: int, counts: Counts) -> None:
         self.known = previous is not None
-        self._head = {key.hash: key for key in previous.head} if previous is not None else {}
-        self._workers = workers
-        self.buckets = np.full(buckets, -1, np.int64)
-        if previous is not None and previous.buckets.size == buckets:
-            self.buckets = np.where(previous.buckets < workers, previous.buckets, -1).astype(np.int64)
+        self.buckets = np.full(counts.buckets.size, -1, np.int32)
+        if previous is not None and previous.buckets.size == counts.buckets.size:
+            self.buckets = np.where(previous.buckets < workers, previous.buckets, -1).astype(np.int32)
+        head = Head.of(()) if previous is None else previous.pieces
+        # Old workers, for each key in a row: those that it had as a hot key, or the one of its bucket.
+        was_hot = _last_index(head.hashes, counts.hashes)
+        bucket = self.buckets[buckets_of(counts.hashes, counts.buckets.size)]
+        sizes = np.where(was_hot >= 0, np.append(head.sizes, 1)[was_hot], 1)
+        first = np.concatenate([[0], np.cumsum(sizes)])
+        begin = np.where(was_hot >= 0, head.first[was_hot], 0)
+        place = np.arange(first[-1]) - np.repeat(first[:-1] - begin, sizes)
+        had = np.repeat(bucket, sizes)
+        hot = np.repeat(was_hot >= 0, sizes)
+        had[hot] = head.workers[place[hot]]
+        exists = (had >= 0) & (had < workers)
+        self.workers = had[exists]
+        """The old workers of the first hot key, in the order in which it filled them, then those of the second, …"""
+        self.first = np.concatenate([[0], np.cumsum(exists)])[first]
+        """Where the old workers of each hot key begin."""
 
-    def workers_of(self, key: int) -> list[int]:
-        """Return the workers that had this key, hot or in a bucket, in the order in which it filled them."""
-        hot = self._head.get(key)
-        had = hot.workers if hot is not None else (int(self.buckets[_bucket_of(key, self.buckets.size)]),)
-        return [worker for worker in had if 0 <= worker < self._workers]
 
-
-class _LeastLoaded:
-    """Workers by load per capacity, least first. Ties go to the first worker from `first_worker` on, going round."""
-
-    def __init__(self, loads: list[int], aim: Aim, first_worker: int) -> None:
-        self._loads, self._first_worker = loads, first_worker
-        self._scale = [1.0] * len(loads) if aim.capacities is None else [1 / capacity for capacity in aim.capacities]
-
-    def heap(self) -> list[_Entry]:
-        """Return all workers as a heap."""
-        heap = [self.entry(worker) for worker in range(len(self._loads))]
-        heapq.heapify(heap)
-        return heap
-
-    def entry(self, worker: int) -> _Entry:
-        """Return a worker's entry in the heap: two numbers to sort by, the worker, and its load at this moment."""
-        load = self._loads[worker]
-        return load * self._scale[worker], (worker - self._first_worker) % len(self._loads), worker, load
+def _last_index(of: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return for each of the `values` its last position in `of`, or -1."""
+    order = np.argsort(of, kind="stable")
+    at = np.searchsorted(of[order], values, side="right") - 1
+    found = np.append(order, -1)[at]
+    return np.where(np.append(of, 0)[found] == values, found, -1)
 
 
 def place(counts: Counts, aim: Aim, previous: Plan | None = None, first_worker: int = 0) -> Plan:
@@ -98,17 +110,17 @@ def place(counts: Counts, aim: Aim, previous: Plan | None = None, first_worker: 
     Ties between equally loaded workers go to the first one from `first_worker` on. Senders that plan at the same time
     pass different ones.
     """
-    before = _Previous(previous, aim.workers, counts.buckets.size)
-    balanced = _place_within(aim.tolerance, counts, aim, before, first_worker)
+    packer = _Packer(counts, aim, _Previous(previous, aim.workers, counts), first_worker)
+    balanced = packer.place_within(aim.tolerance)
     if previous is None or aim.most_moved is None or balanced.moved <= aim.most_moved:
         return balanced
     # With tolerance 1 everything fits where it was. What moves even then had no worker before: that is unavoidable.
-    best = _place_within(1.0, counts, aim, before, first_worker)
+    best = packer.place_within(1.0)
     bound = aim.most_moved + best.moved
     too_small, large_enough = aim.tolerance, 1.0
     for _ in range(_HALVINGS):
         between = (too_small + large_enough) / 2
-        tried = _place_within(between, counts, aim, before, first_worker)
+        tried = packer.place_within(between)
         if tried.moved <= bound:
             best, large_enough = tried, between
         else:
@@ -116,90 +128,38 @@ def place(counts: Counts, aim: Aim, previous: Plan | None = None, first_worker: 
     return best
 
 
-def _place_within(tolerance: float, counts: Counts, aim: Aim, before: _Previous, first_worker: int) -> Plan:
-    total = counts.total
-    even, at_most = aim.limits(total, 0.0), aim.limits(total, tolerance)
-    loads = [0] * aim.workers
-    order = _LeastLoaded(loads, aim, first_worker)
-    owners = _pack(counts.buckets, loads, at_most, before, order)
-    head = _split(counts.hot, loads, even, at_most, before, order)
-    moved = _moved_share(counts, owners, head, before, total) if before.known else 0.0
-    return Plan(aim.workers, owners, head, np.array(loads, np.int64), moved, aim.capacities)
+class _Packer:
+    """Places the same counts with any tolerance."""
+
+    def __init__(self, counts: Counts, aim: Aim, before: _Previous, first_worker: int) -> None:
+        self._counts, self._aim, self._before, self._first_worker = counts, aim, before, first_worker
+        self._total = counts.total
+        self._largest_first = _largest_first(counts.buckets)
+        self._inverse = np.ones(aim.workers) if aim.capacities is None else 1 / np.array(aim.capacities)
+
+    def place_within(self, tolerance: float) -> Plan:
+        """Return a plan in which no worker exceeds its share by more than the tolerance, if buckets allow it."""
+        counts, aim, before, total = self._counts, self._aim, self._before, self._total
+        room = packing.new_room(
+            aim.limits(total, 0.0), aim.limits(total, tolerance), self._inverse, self._first_worker % aim.workers
+        )
+        owners = before.buckets.copy()
+        packing.pack_buckets(counts.buckets, self._largest_first.copy(), owners, room)
+        most = counts.hashes.size + aim.workers + before.workers.size
+        first = np.zeros(counts.hashes.size + 1, np.int64)
+        pieces = packing.Pieces(first, np.empty(most, np.int32), np.empty(most, np.int64))
+        moved = packing.split_hot_keys(counts.messages, before.first, before.workers, room, pieces)
+        moved += int(counts.buckets[owners != before.buckets].sum())
+        workers, weights = pieces.workers[: first[-1]], pieces.weights[: first[-1]]
+        ends = np.empty(first[-1], np.int64)
+        cuts.cut_by_weight(first, weights, ends)
+        head = Head(counts.hashes, first, workers, weights, ends)
+        share_moved = moved / total if before.known and total else 0.0
+        return Plan(aim.workers, owners, head, room.loads, share_moved, aim.capacities)
 
 
-def _pack(
-    buckets: npt.NDArray[np.int64], loads: list[int], limits: list[int], before: _Previous, order: _LeastLoaded
-) -> npt.NDArray[np.int32]:
-    """Assign each bucket to a worker, largest first: its old one if it fits under the limit, else the least loaded."""
-    owners = before.buckets.astype(np.int32)
-    unplaced = []
-    for bucket in np.argsort(-buckets, kind="stable").tolist():
-        size, owner = int(buckets[bucket]), int(owners[bucket])
-        if owner >= 0 and loads[owner] + size <= limits[owner]:
-            loads[owner] += size
-        elif size:
-            unplaced.append(bucket)
-    emptiest = order.heap()
-    for bucket in unplaced:
-        worker = emptiest[0][2]
-        owners[bucket] = worker
-        loads[worker] += int(buckets[bucket])
-        heapq.heapreplace(emptiest, order.entry(worker))
-    # A bucket without messages and without an old worker gets any: one of its keys may still arrive.
-    unknown = np.flatnonzero(owners < 0)
-    owners[unknown] = unknown % len(loads)
-    return owners
-
-
-def _split(
-    hot: tuple[tuple[int, int], ...],
-    loads: list[int],
-    even: list[int],
-    at_most: list[int],
-    before: _Previous,
-    order: _LeastLoaded,
-) -> tuple[HotKey, ...]:
-    """Split the hot keys, hottest first, over the room that is left: first their old workers, then the least loaded.
-
-    A key fills its old workers in the same order as before. A key that has grown then takes a little more of the last
-    one, which it shares with other keys, and those shift a little; none moves away. There is always room: the even
-    limits add up to the total or more.
-    """
-    emptiest = order.heap()
-    head = []
-    for key, messages in hot:
-        left = messages
-        pieces: dict[int, int] = {}
-        old = before.workers_of(key)
-        waiting = [*((worker, even) for worker in old), *((worker, at_most) for worker in old)][::-1]
-        while left:
-            if waiting:
-                worker, limits = waiting.pop()
-            else:
-                _, _, worker, load = heapq.heappop(emptiest)
-                limits = even
-                if load != loads[worker]:
-                    continue  # an outdated entry: the worker got more since
-            amount = min(left, limits[worker] - loads[worker])
-            if amount > 0:
-                pieces[worker] = pieces.get(worker, 0) + amount
-                loads[worker] += amount
-                left -= amount
-                heapq.heappush(emptiest, order.entry(worker))
-        head.append(HotKey.by_weight(key, pieces))
-    return tuple(head)
-
-
-def _moved_share(
-    counts: Counts, owners: npt.NDArray[np.int32], head: tuple[HotKey, ...], before: _Previous, total: int
-) -> float:
-    """Return the share of the messages that go to a worker which did not have their key in the previous plan."""
-    moved = int(counts.buckets[owners != before.buckets].sum())
-    for key in head:
-        had = before.workers_of(key.hash)
-        moved += sum(weight for worker, weight in zip(key.workers, key.weights, strict=True) if worker not in had)
-    return moved / total if total else 0.0
-
-
-def _bucket_of(key: int, buckets: int) -> int:
-    return int(buckets_of(np.array([key], np.int64), buckets)[0])
+def _largest_first(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the buckets that are not empty, largest first; equal ones in their order."""
+    order = np.flatnonzero(sizes)
+    packing.sort_largest_first(sizes, order, np.empty_like(order), np.zeros(packing.DIGITS, np.int64))
+    return order

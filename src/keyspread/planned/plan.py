@@ -2,10 +2,10 @@
 
 import json
 import operator
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -14,35 +14,10 @@ import numpy.typing as npt
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
-from keyspread.kernels import planned_routing
+from keyspread.kernels import cuts, planned_routing
+from keyspread.planned.head import Head, HotKey
 
 _FORMAT = 1
-
-
-@dataclass(frozen=True)
-class HotKey:
-    """A hot key cut into pieces: the first piece whose end is above the slot of a message's position takes it.
-
-    Piece i belongs to workers[i], takes the slots from ends[i - 1] to ends[i] - 1, and was planned for weights[i]
-    messages.
-    """
-
-    hash: int
-    workers: tuple[int, ...]
-    weights: tuple[int, ...]
-    ends: tuple[int, ...]
-
-    @property
-    def messages(self) -> int:
-        """The number of messages of the key that were counted."""
-        return sum(self.weights)
-
-    @classmethod
-    def by_weight(cls, key: int, pieces: Mapping[int, int]) -> "HotKey":
-        """Cut in proportion to the weights, which is right on average for any batch like the counted one."""
-        whole = sum(pieces.values())
-        ends = tuple(done * planned_routing.SLOTS // whole for done in accumulate(pieces.values()))
-        return cls(key, tuple(pieces), tuple(pieces.values()), ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +40,15 @@ class Plan:
 
     workers: int
     buckets: npt.NDArray[np.int32]
-    head: tuple[HotKey, ...]
+    head: Sequence[HotKey]
     loads: npt.NDArray[np.int64]
     moved: float = field(default=0.0)
     capacities: tuple[float, ...] | None = None
+
+    @cached_property
+    def pieces(self) -> Head:
+        """The hot keys as arrays."""
+        return self.head if isinstance(self.head, Head) else Head.of(self.head)
 
     def route(self, hashes: npt.NDArray[Any], start: int = 0) -> npt.NDArray[np.int32]:
         """Return the worker of every message; hashes[0] is at position `start` of the batch.
@@ -85,38 +65,41 @@ class Plan:
     @cached_property
     def table(self) -> planned_routing.RoutingTable:
         """The plan as arrays, for the kernel and for Spark SQL."""
-        keys = np.array([key.hash for key in self.head], np.int64)
-        owners = self.buckets.astype(np.int64)
-        buckets, chain = owners.copy(), np.full(keys.size, -1, np.int64)
-        for hot, bucket in enumerate(buckets_of(keys, owners.size).tolist()):
-            if buckets[bucket] < 0:
-                chain[hot] = -1 - buckets[bucket]
-            buckets[bucket] = -1 - hot
+        head, owners = self.pieces, self.buckets.astype(np.int64)
+        # Hot keys of the same bucket form a chain: the bucket points to the last of them, each one to the one before.
+        bucket = buckets_of(head.hashes, owners.size)
+        order = np.argsort(bucket, kind="stable")
+        before = np.full(len(head), -1, np.int64)
+        same = np.flatnonzero(bucket[order[1:]] == bucket[order[:-1]])
+        before[order[same + 1]] = order[same]
+        buckets = owners.copy()
+        np.minimum.at(buckets, bucket, -1 - np.arange(len(head)))
         # About 16 cells per piece: then fifteen of sixteen cells lie within one piece.
-        bits = [min(16, 4 + (len(key.ends) - 1).bit_length()) for key in self.head]
-        first = np.cumsum([0, *(len(key.workers) for key in self.head)], dtype=np.int64)
+        bits = np.minimum(16, 4 + np.searchsorted(1 << np.arange(12), head.sizes))
+        first_cell = np.concatenate([[0], np.cumsum(1 << bits)])
+        shift = planned_routing.SLOT_BITS - bits
+        cells = np.empty(first_cell[-1], np.int32)
+        cuts.fill_cells(head.first, head.ends, first_cell, shift, cells)
         return planned_routing.RoutingTable(
             buckets=buckets,
             owners=owners,
-            keys=keys,
-            chain=chain,
-            first=first,
-            ends=np.array([end for key in self.head for end in key.ends], np.int64),
-            workers=np.array([worker for key in self.head for worker in key.workers], np.int64),
-            cells=np.concatenate(
-                [
-                    np.empty(0, np.int32),
-                    *(_cells(k.ends, b, f) for k, b, f in zip(self.head, bits, first, strict=False)),
-                ]
-            ),
-            first_cell=np.cumsum([0, *(1 << b for b in bits)], dtype=np.int64),
-            shift=31 - np.array(bits, np.int64),
+            keys=head.hashes,
+            chain=before,
+            first=head.first,
+            ends=head.ends,
+            workers=head.workers.astype(np.int64),
+            cells=cells,
+            first_cell=first_cell,
+            shift=shift,
         )
 
-    def with_cuts(self, cuts: Sequence[Sequence[int]]) -> "Plan":
+    def with_cuts(self, ends: Sequence[Sequence[int]]) -> "Plan":
         """Return the same plan with its hot keys cut at these slots."""
-        head = tuple(replace(key, ends=tuple(ends)) for key, ends in zip(self.head, cuts, strict=True))
-        return replace(self, head=head)
+        return self.with_ends(np.array([*chain.from_iterable(ends)], np.int64))
+
+    def with_ends(self, ends: npt.NDArray[np.int64]) -> "Plan":
+        """Return the same plan with its pieces cut at these slots, which are those of all hot keys in a row."""
+        return replace(self, head=replace(self.pieces, ends=ends))
 
     @property
     def imbalance(self) -> float:
@@ -125,11 +108,17 @@ class Plan:
 
     def __eq__(self, other: object) -> bool:
         """Return whether two plans route the same and were made for the same loads."""
-        return isinstance(other, Plan) and self.to_json() == other.to_json()
+        return isinstance(other, Plan) and self._compared == other._compared
 
     def __hash__(self) -> int:
         """Return a hash of what `==` compares."""
-        return hash(self.to_json())
+        return hash(self._compared)
+
+    @property
+    def _compared(self) -> tuple[Any, ...]:
+        head = self.pieces
+        arrays = (self.buckets, self.loads, head.hashes, head.first, head.workers, head.weights, head.ends)
+        return self.workers, self.moved, self.capacities, *(array.tobytes() for array in arrays)
 
     def __repr__(self) -> str:
         """Describe the plan in one line."""
@@ -144,7 +133,10 @@ class Plan:
             "format": _FORMAT,
             "workers": self.workers,
             "buckets": self.buckets.tolist(),
-            "head": [asdict(key) for key in self.head],
+            "head": [
+                {"hash": key.hash, "workers": key.workers, "weights": key.weights, "ends": key.ends}
+                for key in self.pieces
+            ],
             "loads": self.loads.tolist(),
             "moved": self.moved,
             "capacities": self.capacities,
@@ -171,46 +163,47 @@ class Plan:
     @classmethod
     def _of(cls, content: dict[str, Any]) -> "Plan":
         """Make a plan from parsed JSON; raise if a value is not a whole number where one is needed."""
-
-        def whole(numbers: Iterable[Any]) -> tuple[int, ...]:
-            return tuple(map(operator.index, numbers))
-
+        keys = content["head"]
+        sizes = [len(key["workers"]) for key in keys]
+        if any(not len(key["weights"]) == len(key["ends"]) == size > 0 for key, size in zip(keys, sizes, strict=True)):
+            raise ValueError("a hot key needs one weight and one end per worker")
         return cls(
             workers=checks.whole_number("workers", content["workers"]),
-            buckets=np.array(whole(content["buckets"]), np.int32),
-            head=tuple(
-                HotKey(
-                    checks.whole_number("hash", key["hash"], minimum=-(2**63), maximum=2**63 - 1),
-                    whole(key["workers"]),
-                    whole(key["weights"]),
-                    whole(key["ends"]),
-                )
-                for key in content["head"]
+            buckets=_whole(content["buckets"], np.int32),
+            head=Head(
+                hashes=_whole((key["hash"] for key in keys), np.int64),
+                first=np.array([0, *accumulate(sizes)], np.int64),
+                workers=_whole(chain.from_iterable(key["workers"] for key in keys), np.int32),
+                weights=_whole(chain.from_iterable(key["weights"] for key in keys), np.int64),
+                ends=_whole(chain.from_iterable(key["ends"] for key in keys), np.int64),
             ),
-            loads=np.array(whole(content["loads"]), np.int64),
+            loads=_whole(content["loads"], np.int64),
             moved=checks.number("moved", content["moved"]),
             capacities=_numbers(content.get("capacities")),
         )
 
     def _check(self) -> None:
         """Refuse a plan that would route outside its workers."""
-        named = [*self.buckets.tolist(), *(worker for key in self.head for worker in key.workers)]
-        whole = all(
-            key.ends
-            and key.ends[-1] == planned_routing.SLOTS
-            and all(begin <= end for begin, end in pairwise((0, *key.ends)))
-            and len(key.ends) == len(key.workers) == len(key.weights)
-            and min(key.weights) >= 0
-            for key in self.head
-        )
-        whole = whole and len({key.hash for key in self.head}) == len(self.head) and self.loads.min(initial=0) >= 0
+        head = self.pieces
         if self.capacities is not None:
             checks.capacities(self.capacities, self.workers)
-        inside = self.buckets.size > 0 and min(named) >= 0 and max(named) < self.workers
+        named = np.concatenate([self.buckets, head.workers])
+        inside = self.buckets.size > 0 and named.min() >= 0 and named.max() < self.workers
+        first = np.zeros(head.ends.size, bool)  # whether a piece is the first of its key
+        first[head.first[:-1]] = True
+        begins = np.where(first, 0, np.roll(head.ends, 1))
+        whole = (head.ends[head.first[1:] - 1] == planned_routing.SLOTS).all() and (begins <= head.ends).all()
+        whole = whole and min(head.weights.min(initial=0), self.loads.min(initial=0)) >= 0
+        whole = whole and np.unique(head.hashes).size == len(head)
         if not inside or self.loads.size != self.workers or not whole:
             raise InputError(
                 f"the plan does not fit its {self.workers} workers; it was changed by hand, plan the batch again"
             )
+
+
+def _whole(numbers: Iterable[Any], kind: type[np.int32] | type[np.int64]) -> npt.NDArray[Any]:
+    """Return an array of whole numbers; raise if a number is not whole, or does not fit."""
+    return np.array([*map(operator.index, numbers)], kind)
 
 
 def _numbers(values: Any) -> tuple[float, ...] | None:
@@ -222,11 +215,3 @@ def buckets_of(keys: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int6
     out = np.empty(keys.size, np.int64)
     planned_routing.bucket_of(keys, out, buckets)
     return out
-
-
-def _cells(ends: tuple[int, ...], bits: int, first: int) -> npt.NDArray[np.int32]:
-    """Return, for each of 2^bits equal cells of slots, the piece that covers it, or -1 - the first of several."""
-    edges = np.arange((1 << bits) + 1) << (31 - bits)
-    begins_in = np.searchsorted(ends, edges[:-1], side="right")
-    stops_in = np.searchsorted(ends, edges[1:] - 1, side="right")
-    return np.where(begins_in == stops_in, begins_in + first, -1 - (begins_in + first)).astype(np.int32)

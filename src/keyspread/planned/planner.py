@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.kernels import planned_routing
+from keyspread.kernels import cuts, planned_routing
+from keyspread.planned.head import Head
 from keyspread.planned.packing import Aim, Counts, place
-from keyspread.planned.plan import HotKey, Plan, buckets_of
+from keyspread.planned.plan import Plan, buckets_of
 from keyspread.streams.encoded import Encoded
 from keyspread.threshold import checked_threshold, least_hot_count
 
@@ -79,7 +80,7 @@ def plan_unchecked(
     bucket_loads = np.bincount(buckets_of(distinct, buckets), weights=tail, minlength=buckets).astype(np.int64)
     counts = Counts(bucket_loads, tuple(zip(distinct[hot].tolist(), messages[hot].tolist(), strict=True)))
     placed = place(counts, aim, previous, first_worker)
-    return placed.with_cuts(_exact_cuts(placed.head, hot, batch, weights))
+    return placed.with_ends(_exact_ends(placed.pieces, hot, batch, weights))
 
 
 def bucket_count(workers: int, previous: Plan | None, buckets: int | None) -> int:
@@ -99,38 +100,42 @@ def cut_by_cells(plan: Plan, cells: dict[int, npt.NDArray[np.int64]]) -> Plan:
     The positions of a key are not spread perfectly evenly over the slots. If cut by weight alone, a piece of m
     messages is off by about sqrt(m); if cut by these counts, by the root of the messages in one cell.
     """
-    cuts = []
-    for key in plan.head:
-        counted = np.concatenate([[0], np.cumsum(cells[key.hash])])
-        edges = np.linspace(0, planned_routing.SLOTS, counted.size)
-        wanted = np.cumsum(key.weights)[:-1] * (counted[-1] / key.messages)
-        cuts.append([*np.interp(wanted, counted, edges).astype(np.int64).tolist(), planned_routing.SLOTS])
-    return plan.with_cuts(cuts)
+    head = plan.pieces
+    counted = [cells[key] for key in head.hashes.tolist()]
+    first_cell = np.cumsum([0, *map(len, counted)])
+    ends = np.empty_like(head.ends)
+    counts = np.concatenate([np.empty(0, np.int64), *counted])
+    cuts.cut_by_cells(head.first, head.weights, first_cell, counts, ends)
+    return plan.with_ends(ends)
 
 
-def _exact_cuts(
-    head: tuple[HotKey, ...], hot: npt.NDArray[np.intp], batch: Encoded, weights: npt.NDArray[np.int64] | None
-) -> list[list[int]]:
-    """Return, for each hot key, the slots where its pieces end, so that each piece gets exactly its messages."""
-    ids = batch.ids
+def _exact_ends(
+    head: Head, hot: npt.NDArray[np.intp], batch: Encoded, weights: npt.NDArray[np.int64] | None
+) -> npt.NDArray[np.int64]:
+    """Return the slots where the pieces of hot keys end, so that each piece gets exactly its messages.
+
+    The key at `hot[k]` of the batch is the hot key k. With weights, a piece ends at the message that comes closest.
+    """
+    ends = np.full_like(head.ends, planned_routing.SLOTS)
+    cut = np.flatnonzero(head.sizes > 1)  # a key with one piece needs no cut
     rank = np.full(batch.hashes.size, -1, np.int64)
-    rank[hot] = np.arange(hot.size)
-    ranks = rank[ids] if ids.size else np.empty(0, np.int64)
+    rank[hot[cut]] = np.arange(cut.size)
+    ranks = rank[batch.ids]
     positions = np.flatnonzero(ranks >= 0)
-    positions = positions[np.argsort(ranks[positions], kind="stable")]
-    slots = np.empty(ids.size, np.int64)
+    slots = np.empty(batch.ids.size, np.int64)
     planned_routing.slot_of(0, slots)
-    by_key = np.split(positions, np.cumsum(batch.counts[hot])[:-1]) if head else []
-    cuts = []
-    for key, key_positions in zip(head, by_key, strict=True):
-        ends = np.cumsum(key.weights)[:-1]
-        key_slots = slots[key_positions]
-        if weights is None:
-            cut = np.partition(key_slots, ends)[ends] if ends.size else ends
-        else:  # cut where the sum of the weights, in order of slots, comes closest to the weight of the piece
-            order = np.argsort(key_slots)
-            in_order = weights[key_positions[order]]
-            after = np.searchsorted(np.cumsum(in_order) - in_order / 2, ends)
-            cut = key_slots[order][np.minimum(after, key_slots.size - 1)]
-        cuts.append([*cut.tolist(), planned_routing.SLOTS])
-    return cuts
+    by_key_and_slot = (ranks[positions] << planned_routing.SLOT_BITS) + slots[positions]
+    first_message = np.concatenate([[0], np.cumsum(batch.counts[hot[cut]])])
+    pieces = np.flatnonzero(np.repeat(head.sizes > 1, head.sizes))
+    first, of_pieces, cut_ends = np.concatenate([[0], np.cumsum(head.sizes[cut])]), head.weights[pieces], ends[pieces]
+    if weights is None:
+        by_key_and_slot.sort()
+        in_order = by_key_and_slot & (planned_routing.SLOTS - 1)
+        cuts.cut_by_messages(first, of_pieces, first_message, in_order, cut_ends)
+    else:
+        order = np.argsort(by_key_and_slot)
+        in_order = by_key_and_slot[order] & (planned_routing.SLOTS - 1)
+        of_messages = weights[positions[order]]
+        cuts.cut_by_message_weights(first, of_pieces, first_message, in_order, of_messages, cut_ends)
+    ends[pieces] = cut_ends
+    return ends
