@@ -151,6 +151,16 @@ def test_the_reason_is_in_the_message(snapshot, place, value, reason):
     assert reason in message
 
 
+@pytest.mark.parametrize("size", [0.0, 0.5, -1.0, 4.5, float("nan")])
+def test_a_list_without_workers_or_with_too_many_is_refused(size):
+    """A hot key with an empty list would get worker -1."""
+    sender = Sender("per-key", 4)
+    sender.route(zipf(1.5, 500, 3000))
+    header, arrays = forgery.open_snapshot(sender.snapshot())
+    arrays["list_sizes"][0] = size
+    assert "sizes of lists cannot be right" in refused(forgery.seal_snapshot(header, arrays))
+
+
 def test_a_ring_that_points_elsewhere_is_refused(snapshot):
     """A kernel would follow it, outside of its arrays or without end."""
     header, arrays = forgery.open_snapshot(snapshot)
