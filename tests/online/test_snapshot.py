@@ -96,6 +96,13 @@ def test_a_snapshot_is_the_same_bytes_for_the_same_state(snapshot):
     assert Sender.restore(snapshot).snapshot() == snapshot
 
 
+def test_a_snapshot_of_weighted_messages_is_the_same_bytes_too():
+    sender = Sender("w-choices", 4)
+    sender.route(np.arange(3000), np.arange(3000) % 9)  # counters are taken over, so there is a heap
+    data = sender.snapshot()
+    assert Sender.restore(data).snapshot() == data
+
+
 def test_everything_that_can_be_asked_is_restored():
     sender = Sender("greedy", 7, source=4, seed=2**63, threshold=0.05, tolerance=0.5, counters=77, choices=3)
     sender.route(zipf(1.5, 500, 5000))
