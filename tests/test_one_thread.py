@@ -90,6 +90,29 @@ def test_a_reader_waits_until_a_batch_is_complete(monkeypatch, read):
     assert results == [read(sender)]
 
 
+def test_a_change_waits_until_a_reader_is_done(monkeypatch):
+    sender, summary = Sender("w-choices", 3), SpaceSaving(5)
+    sender.route(np.arange(50))
+    for change, read, pause in (
+        (lambda: sender.route(np.arange(7)), sender.snapshot, Pause(monkeypatch, sender.heavy_hitters, "save_state")),
+        (lambda: summary.offer(7), lambda: summary.top(3), Pause(monkeypatch, summary, "_hottest_first")),
+    ):
+        problems = []
+
+        def changed(change=change, problems=problems):
+            try:
+                change()
+            except ThreadError as problem:
+                problems.append(problem)
+
+        writer = threading.Thread(target=changed)
+        pause.run(read, writer.start)
+        writer.join(60)
+        assert not writer.is_alive()
+        assert not problems
+    assert (sender.messages, summary.total) == (57, 1)
+
+
 def test_threads_that_race_lose_nothing():
     """Whatever the timing: each call is either complete or refused."""
     sender, stream, routed = Sender("d-choices", 50), np.random.default_rng(0).zipf(1.3, 20_000), []

@@ -376,16 +376,18 @@ class SpaceSaving:
         with self._one_thread.reading:
             used = len(self)
             queued, levels = np.empty(self.capacity, np.int32), np.empty(self.capacity, np.int64)
-            in_ring = 0
-            if self.arrays.scalars[kernels.QUEUE] == kernels.RING:
+            in_ring, scalars = 0, self.arrays.scalars.copy()
+            if scalars[kernels.QUEUE] == kernels.RING:
                 in_ring = kernels.list_ring(self.arrays, queued, levels)
+            else:
+                scalars[kernels.QUEUE] = kernels.NO_QUEUE  # equal states have equal bytes, with or without a heap
             return {
                 "keys": self.arrays.keys[:used].copy(),
                 "counts": self.arrays.counts[:used].copy(),
                 "errors": self.arrays.errors[:used].copy(),
                 "queued": queued[:in_ring],
                 "levels": (levels[:in_ring] - self.arrays.scalars[kernels.LEVEL]).astype(np.int32),
-                "scalars": self.arrays.scalars.copy(),
+                "scalars": scalars,
             }
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -96,6 +96,13 @@ def test_a_snapshot_is_the_same_bytes_for_the_same_state(snapshot):
     assert Sender.restore(snapshot).snapshot() == snapshot
 
 
+def test_a_snapshot_of_weighted_messages_is_the_same_bytes_too():
+    sender = Sender("w-choices", 4)
+    sender.route(np.arange(3000), np.arange(3000) % 9)  # counters are taken over, so there is a heap
+    data = sender.snapshot()
+    assert Sender.restore(data).snapshot() == data
+
+
 def test_everything_that_can_be_asked_is_restored():
     sender = Sender("greedy", 7, source=4, seed=2**63, threshold=0.05, tolerance=0.5, counters=77, choices=3)
     sender.route(zipf(1.5, 500, 5000))
@@ -150,6 +157,16 @@ def test_the_reason_is_in_the_message(snapshot, place, value, reason):
     message = refused(forgery.seal_snapshot(header, arrays, honest=False))
     assert message.startswith("a snapshot of a keyspread Sender has a right checksum but wrong content (")
     assert reason in message
+
+
+@pytest.mark.parametrize("size", [0.0, 0.5, -1.0, 4.5, float("nan")])
+def test_a_list_without_workers_or_with_too_many_is_refused(size):
+    """A hot key with an empty list would get worker -1."""
+    sender = Sender("per-key", 4)
+    sender.route(zipf(1.5, 500, 3000))
+    header, arrays = forgery.open_snapshot(sender.snapshot())
+    arrays["list_sizes"][0] = size
+    assert "sizes of lists cannot be right" in refused(forgery.seal_snapshot(header, arrays))
 
 
 def test_a_ring_that_points_elsewhere_is_refused(snapshot):
