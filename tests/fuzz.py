@@ -89,6 +89,8 @@ ODD = [
 ]
 BOM = b"\xef\xbb\xbf"
 
+LONGEST_LINE = 1_000_000  # bytes: repeated lines would grow to gigabytes
+
 
 def mutated(rng: random.Random, data: bytes) -> bytes:
     """Return the bytes with one to three faults."""
@@ -114,7 +116,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
         elif fault == 6:
             data = data[:at] + b"\0" * size + data[at:]
         elif fault == 7:
-            lines[line] = lines[line] * rng.choice([0, 2, 1000])
+            lines[line] = (lines[line] * rng.choice([0, 2, 1000]))[:LONGEST_LINE]
             data = b"\n".join(lines)
         elif fault == 8:
             data = data.decode("utf-8", "replace").encode(rng.choice(["utf-16", "latin-1", "utf-32"]), "replace")
