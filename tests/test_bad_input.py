@@ -232,6 +232,7 @@ def test_refused_hashes_leave_the_sender_as_it_was():
         ({"half_life": 2.5}, "half_life must be a whole number, got 2.5"),
         ({"half_life": math.nan}, "half_life must be a whole number, got nan"),
         ({"half_life": math.inf}, "half_life must be a whole number, got inf"),
+        ({"half_life": np.array([1, 2])}, "half_life must be a whole number, got array([1, 2])"),
         ({"half_life": "soon"}, "half_life must be a number of messages, 'auto' or None, got 'soon'"),
         ({"half_life": []}, "half_life must be a whole number, got []"),
     ],

@@ -5,7 +5,7 @@ Importing keyspread imports no engine. `keyspread.spark` moves rows on Spark.
 """
 
 from keyspread.choices import expected_workers, find_choices
-from keyspread.errors import InputError, KeyspreadError, SnapshotError
+from keyspread.errors import InputError, KeyspreadError, SnapshotError, ThreadError
 from keyspread.evaluation.simulate import Simulation, simulate
 from keyspread.hashing import hash_keys
 from keyspread.heavy_hitters import SpaceSaving
@@ -32,6 +32,7 @@ __all__ = [
     "Simulation",
     "SnapshotError",
     "SpaceSaving",
+    "ThreadError",
     "expected_workers",
     "find_choices",
     "hash_keys",

@@ -170,6 +170,7 @@ class SpaceSaving:
     def merge(self, other: "SpaceSaving") -> "SpaceSaving":
         """Return a summary of both streams together. All guarantees hold for it, and neither operand changes.
 
+        If operands have faded, the distance of the bounds may be larger by 1 for each of them, by rounding.
         Its capacity is the smaller of the two. A key that has a counter on one side only may have occurred on the
         other side as often as the least count there, which is added to its upper bound (Agarwal et al., Mergeable
         Summaries, PODS 2012).

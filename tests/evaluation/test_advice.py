@@ -52,7 +52,7 @@ def test_two_rows_are_too_few():
     advice = advice_on(np.array([1, 2]), 50)
     assert advice.scheme is None
     assert advice.text == (
-        "No advice: with 1 message per window, chance makes 50 workers uneven, whatever the scheme; at least 5,000 are "
+        "No advice: with 1 message per window, chance alone makes 50 workers uneven; at least 5,000 are "
         "needed: use more messages or fewer workers."
     )
     assert advice_on(np.empty(0, np.int64), 50).text.startswith("No advice: with 0 messages per window")
@@ -63,11 +63,19 @@ def test_the_limit_is_100_messages_per_worker_and_window():
     assert advise(hot, Sample(10, 50_000, 50, 10_000)).scheme == "planned"
     advice = advise(hot, Sample(10, 49_999, 50, 10_000))
     assert advice.scheme is None
-    assert advice.text == (
-        "No advice: with 999 messages per window, chance makes 10 workers uneven, whatever the scheme; at least 1,000 "
-        "are needed: use more messages, 49 windows or fewer or 9 workers or fewer."
+    assert advice.text.startswith(
+        "No advice: with 999 messages per window, chance alone makes 10 workers uneven; at least 1,000 "
+        "are needed: use more messages, 49 windows or fewer or 9 workers or fewer. "
     )
     assert ", 1 window or 3 workers or fewer." in advise(hot, Sample(10, 1500, 5, 100)).text
+
+
+def test_few_messages_can_still_show_that_key_grouping_is_uneven():
+    few = Sample(10, 49_999, 50, 10_000)
+    skewed = advise([one("key", 0.3, 100), one("planned", 0.0, 110)], few).text
+    assert " But key grouping is clearly uneven: its busiest worker has 4.00 × its even share, and with " in skewed
+    noisy = advise([one("key", 0.1, 100), one("planned", 0.0, 110)], few).text
+    assert "clearly" not in noisy
 
 
 def test_every_remedy_that_is_named_helps():

@@ -15,6 +15,10 @@ FEWEST_MESSAGES = 100
 """Messages per worker and window: with fewer, chance alone makes the busiest worker 10 % busier and more."""
 
 
+CLEARLY = 2.0
+"""A load that is this many times what chance gives is skewed, however few messages there are."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """What the schemes were compared on: how much chance is in the numbers."""
@@ -53,17 +57,22 @@ def advise(compared: Sequence[Compared], sample: Sample) -> Advice:
     """
     if sample.workers == 1:
         return Advice(None, "There is only one worker: nothing to balance.")
-    if sample.messages_per_window < sample.messages_needed:
-        return Advice(None, f"No advice: {_too_few(sample)}.")
     by_key = next((one for one in compared if one.scheme == KeyGrouping.name), None)
-    if by_key is not None:
-        chance = busiest_by_chance(sample.messages_per_window, sample.workers, sample.keys)
-        if by_key.busiest <= chance + EVEN_ENOUGH:
-            return Advice(
-                None,
-                f"You do not need keyspread here: with key grouping the busiest worker has {by_key.busiest:.2f} × its "
-                f"even share, and with equally frequent keys it would have {chance:.2f} × by chance.",
+    chance = busiest_by_chance(sample.messages_per_window, sample.workers, sample.keys)
+    if sample.messages_per_window < sample.messages_needed:
+        text = f"No advice: {_too_few(sample)}."
+        if by_key is not None and by_key.busiest > CLEARLY * chance:
+            text += (
+                f" But key grouping is clearly uneven: its busiest worker has {by_key.busiest:.2f} × its even share, "
+                f"and with equally frequent keys it would have {chance:.2f} ×."
             )
+        return Advice(None, text)
+    if by_key is not None and by_key.busiest <= chance + EVEN_ENOUGH:
+        return Advice(
+            None,
+            f"You do not need keyspread here: with key grouping the busiest worker has {by_key.busiest:.2f} × its "
+            f"even share, and with equally frequent keys it would have {chance:.2f} × by chance.",
+        )
     ours = [one for one in compared if _kind(one) not in (Kind.BASELINE, Kind.PEER)]
     if not ours:
         return Advice(None, "No advice: only baselines and published alternatives were compared; add planned, per-key.")
@@ -87,7 +96,7 @@ def _too_few(sample: Sample) -> str:
         remedies.insert(1, f"{windows:,} window{'s or fewer' if windows > 1 else ''}")
     per_window = f"{sample.messages_per_window:,} message{'' if sample.messages_per_window == 1 else 's'} per window"
     return (
-        f"with {per_window}, chance makes {sample.workers:,} workers uneven, whatever the scheme; at least "
+        f"with {per_window}, chance alone makes {sample.workers:,} workers uneven; at least "
         f"{sample.messages_needed:,} are needed: use {', '.join(remedies[:-1])} or {remedies[-1]}"
     )
 

@@ -110,9 +110,11 @@ def _checked_counters(counters: int | None, threshold: float) -> int:
 
 
 def _checked_half_life(half_life: float | str | None) -> int | str | None:
-    if half_life is None or half_life == "auto":
-        return half_life
+    if half_life is None:
+        return None
     if isinstance(half_life, str):
+        if half_life == "auto":
+            return half_life
         raise InputError(f"half_life must be a number of messages, 'auto' or None, got {half_life!r}")
     if isinstance(half_life, float) and half_life.is_integer():
         half_life = int(half_life)
