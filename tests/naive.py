@@ -654,10 +654,11 @@ def place_within(
         left, of_key = messages, Counter()
         for room in (even, at_most):
             for worker in old:
-                amount = max(0, min(left, room[worker] - loads[worker]))
-                of_key[worker] += amount
-                loads[worker] += amount
-                left -= amount
+                amount = min(left, room[worker] - loads[worker])
+                if amount > 0:  # only then is the worker a piece, in the order in which it got something
+                    of_key[worker] += amount
+                    loads[worker] += amount
+                    left -= amount
         while left:
             worker = least_loaded_of(worker for worker in range(workers) if loads[worker] < even[worker])
             amount = min(left, even[worker] - loads[worker])
@@ -665,7 +666,7 @@ def place_within(
             loads[worker] += amount
             left -= amount
             moved += 0 if worker in old else amount
-        pieces.append({worker: amount for worker, amount in of_key.items() if amount})
+        pieces.append(dict(of_key))
     owners = [bucket % workers if owner < 0 else owner for bucket, owner in enumerate(owners)]
     return Placed(owners, pieces, loads, moved / total if total else 0.0)
 
