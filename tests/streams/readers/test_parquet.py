@@ -97,6 +97,13 @@ def test_broken_parquet(write, table):
         assert "\n" not in str(raised.value)
 
 
+def test_a_column_name_that_is_not_utf_8(write, tmp_path):
+    pq.write_table(pa.table({"é": ["a"]}), tmp_path / "good.parquet", store_schema=False)
+    broken = (tmp_path / "good.parquet").read_bytes().replace("é".encode(), b"\xf4\x28")
+    with pytest.raises(InputError, match=r"broken\.parquet: broken Parquet file \('utf-8' codec can't decode"):
+        read_stream(write(broken, "broken.parquet"), key="text")
+
+
 def test_parquet_without_rows(tmp_path):
     pq.write_table(TABLE.slice(0, 0), tmp_path / "none.parquet")
     with pytest.raises(InputError, match=r"none\.parquet: no messages \(no rows\): "):

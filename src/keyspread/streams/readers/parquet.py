@@ -78,6 +78,6 @@ def parquet_rows(path: str, file: BinaryIO, key: str | None, time: str | None) -
             end = line + batch.num_rows
             yield Rows(batch, line, str(key), time, (end - 1) / table.metadata.num_rows)
             line = end
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         problem = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: broken Parquet file ({problem}): download or write the file again") from error
