@@ -3,7 +3,7 @@
     ./dev python tests/forgery.py [TRIES] [SEED]
 
 changes one to three values of a real snapshot or plan at random, and prints how many were refused, how many are still
-valid (they must route), and how many raised anything else. The tests use the same changes.
+valid (they must route as a sender does), and how many raised anything else. The tests use the same changes.
 """
 
 import json
@@ -117,11 +117,35 @@ def try_snapshot(seed: int) -> bool:
     except SnapshotError as error:
         check_message(str(error))
         return True
-    routed = restored.route(stream[1500:])
-    assert 0 <= routed.min() <= routed.max() < restored.workers
-    restored.head()
-    Sender.restore(restored.snapshot())
+    follow(restored, random, stream)
     return False
+
+
+def follow(sender: Sender, random: np.random.Generator, stream: Any) -> None:
+    """Route enough for a wrong state to show: the old hot key and a new one, through reviews, fades and take-overs.
+
+    Whatever a snapshot says that is not refused, the sender keeps its promises from there on, and a snapshot of it
+    describes it.
+    """
+    hot = sender.head()[0][0] if sender.head() else int(stream[0])
+    for batch, key in enumerate((hot, hot, -7, hot)):
+        keys = np.concatenate([np.full(1500, key), random.integers(1000 * batch, 1000 * batch + 800, 500), stream])
+        random.shuffle(keys)
+        before, loads = sender.messages, sender.loads
+        twin = Sender.restore(sender.snapshot())
+        routed = sender.route(keys)
+        assert 0 <= routed.min() <= routed.max() < sender.workers
+        assert sender.messages == before + keys.size
+        assert (twin.route(keys) == routed).all()
+        assert twin.snapshot() == sender.snapshot()
+        if not isinstance(sender.settings.half_life, int):
+            assert (sender.loads - loads == np.bincount(routed, minlength=sender.workers)).all()
+        if sender.heavy_hitters is not None and sender.settings.half_life is None:
+            lower, upper = sender.heavy_hitters.bounds(key)
+            assert 0 <= lower <= upper
+            assert upper >= 1500
+        head = sender.head()
+        assert len({found for found, _, _ in head}) == len(head)
 
 
 def try_plan(seed: int) -> bool:

@@ -13,23 +13,27 @@ kernels compiled there are used by the next run. The exit code is 1 if a mutant 
 
 import argparse
 import hashlib
+import importlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import tomllib
+import zlib
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from queue import SimpleQueue
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "src/keyspread"
 COPIES = ROOT / ".mutants"
 TIMEOUT = 1200  # seconds per mutant; a hang counts as noticed
+OUTPUT = "pytest.txt"
+PRELOADED = ("pytest", "hypothesis", "numba", "pandas", "pyarrow", "pyspark.sql", "xxhash")  # not keyspread itself
 
 
 def main() -> int:
@@ -51,31 +55,17 @@ def main() -> int:
         and any(word in mutant["name"] for word in options.only.split(","))
     ]
     results = Results(options.results)
-    copies: SimpleQueue[Path] = SimpleQueue()
-    for number in range(options.processes):
-        copies.put(COPIES / str(number))
-
-    def run(mutant: dict) -> str:
-        if options.check:
-            return "placed" if text_of(mutant, ROOT) is not None else NOT_PLACED
-        if mutant not in results:
-            copy = copies.get()
-            try:
-                results[mutant] = judge(mutant, copy)
-            finally:
-                copies.put(copy)
-        return results[mutant]
-
-    if not options.check:
-        for number in range(options.processes):
-            copy_tracked_files(COPIES / str(number))
-    found = []
-    with ThreadPoolExecutor(options.processes) as pool:
-        for mutant, result in zip(chosen, pool.map(run, chosen), strict=True):
-            found.append(result)
-            print(f"{mutant['name']:<45} {result}", flush=True)
-    print_table(chosen, found)
-    return 1 if any(result.startswith(("SURVIVED", NOT_PLACED)) for result in found) else 0
+    if options.check:
+        found = {mutant["name"]: "placed" if text_of(mutant, ROOT) else NOT_PLACED for mutant in chosen}
+    else:
+        found = {mutant["name"]: results[mutant] for mutant in chosen if mutant in results}
+    for name, result in found.items():
+        print(f"{name:<45} {result}")
+    for mutant, result in run_all([mutant for mutant in chosen if mutant["name"] not in found], options.processes):
+        results[mutant] = found[mutant["name"]] = result
+        print(f"{mutant['name']:<45} {result}", flush=True)
+    print_table(chosen, [found[mutant["name"]] for mutant in chosen])
+    return 1 if any(result.startswith(("SURVIVED", "NOT PLACED")) for result in found.values()) else 0
 
 
 NOT_PLACED = "NOT PLACED: the text must occur exactly once"
@@ -138,7 +128,10 @@ def copy_tracked_files(copy: Path) -> None:
             old.unlink()
     for name in wanted:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, copy / name)
+        if name.suffix == ".py":
+            write(copy / name, (ROOT / name).read_text())
+        else:
+            shutil.copy2(ROOT / name, copy / name)
 
 
 def text_of(mutant: dict, root: Path) -> str | None:
@@ -148,40 +141,93 @@ def text_of(mutant: dict, root: Path) -> str | None:
     return text if text.count(mutant["old"]) == 1 and mutant["old"] != mutant["new"] else None
 
 
-def judge(mutant: dict, copy: Path) -> str:
-    """Return whether the tests noticed the fault, and which test did."""
-    text = text_of(mutant, copy)
-    if text is None:
-        return NOT_PLACED
-    with changed(copy / mutant["file"], text.replace(mutant["old"], mutant["new"])):
-        return run_tests([*mutant["tests"], mutant["file"]], copy)
+class Run(NamedTuple):
+    """The tests of one mutant, which run in a process and a copy of their own."""
+
+    mutant: dict
+    copy: Path
+    before: str  # the text of the changed file
+    deadline: float
 
 
-@contextmanager
-def changed(path: Path, text: str) -> Iterator[None]:
-    """Change a file, then restore it with its time: Numba compiles a file again if its time has changed."""
-    before, times = path.read_text(), path.stat()
+def run_all(mutants: list[dict], processes: int) -> Iterator[tuple[dict, str]]:
+    """Run the tests of all mutants, so many at a time; yield each result as it comes."""
+    if not mutants:
+        return
+    for module in PRELOADED:
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            continue  # the tests that need it are skipped, or fail
+    free = [COPIES / str(number) for number in range(processes)]
+    for copy in free:
+        copy_tracked_files(copy)
+    waiting, running = mutants[::-1], dict[int, Run]()
+    while waiting or running:
+        if waiting and free:
+            mutant, copy = waiting.pop(), free.pop()
+            before = text_of(mutant, copy)
+            if before is None:
+                free.append(copy)
+                yield mutant, NOT_PLACED
+                continue
+            write(copy / mutant["file"], before.replace(mutant["old"], mutant["new"]))
+            pid = start_tests([*mutant["tests"], mutant["file"]], copy)
+            running[pid] = Run(mutant, copy, before, time.monotonic() + TIMEOUT)
+            continue
+        for pid, run in list(running.items()):
+            late = time.monotonic() > run.deadline
+            if late:
+                os.killpg(pid, signal.SIGKILL)
+            ended, status = os.waitpid(pid, 0 if late else os.WNOHANG)
+            if ended:
+                del running[pid]
+                write(run.copy / run.mutant["file"], run.before)
+                free.append(run.copy)
+                yield run.mutant, f"killed: no end after {TIMEOUT} s" if late else judge(run.copy, status)
+        time.sleep(0.2)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file with a time that follows from its text, by which Python and Numba tell whether it has changed."""
     path.write_text(text)
-    try:
-        yield
-    finally:
-        path.write_text(before)
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    os.utime(path, (0, zlib.crc32(text.encode())))
 
 
-def run_tests(tests: list[str], copy: Path) -> str:
-    """Run the tests, then the doctests of the file, until one fails."""
-    # Without bytecode: a file that changes twice within a second would look unchanged.
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *tests]
+def start_tests(tests: list[str], copy: Path) -> int:
+    """Run the tests, then the doctests of the file, until one fails, in a process of their own; return its id."""
+    pid = os.fork()  # with all modules that it needs already imported
+    if pid:
+        return pid
+    os.setsid()
+    os.chdir(copy)
+    with (copy / OUTPUT).open("w") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    os.environ["PYTHONPATH"] = str(copy / "src")  # for the processes that tests start
+    sys.path.insert(0, str(copy / "src"))
+    import pytest
+
     try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
-    except subprocess.TimeoutExpired:
-        return f"killed: no end after {TIMEOUT} s"
-    if done.returncode == 0:
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *tests]))
+    except BaseException as problem:
+        print(f"ERROR {problem!r}")
+        code = 99
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def judge(copy: Path, status: int) -> str:
+    """Return whether the tests noticed the fault, and which test did."""
+    if status == 0:
         return "SURVIVED"
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return f"killed: {failed[-1][:110]}" if failed else f"NOT PLACED: pytest ended with {done.returncode}"
+    if os.WIFSIGNALED(status):
+        return f"killed: the process died of signal {os.WTERMSIG(status)}"
+    lines = (copy / OUTPUT).read_text(errors="replace").splitlines()
+    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    if not failed:
+        return f"NOT PLACED: pytest ended with {os.waitstatus_to_exitcode(status)}"
+    return f"killed: {failed[-1][:110]}"
 
 
 if __name__ == "__main__":

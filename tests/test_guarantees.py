@@ -118,6 +118,40 @@ def test_a_key_that_lost_its_counter_to_old_counts_is_within_the_surplus():
     assert one.summary.surplus > 0
 
 
+def rounded_down(lower, upper, capacity=64, fades=12):
+    """Return a summary that has faded so often that its key 7 has these bounds, as far apart as rounding allows."""
+    one = Counted(SpaceSaving(capacity))
+    amount = (lower + 1) * 2**fades - 1  # all ones at the end: each fade takes as much of the lower bound as it can
+    for key in range(1000, 1000 + capacity):
+        one.offer(key, upper * 2**fades - amount)
+    one.offer(7, amount)  # it takes over a counter; its upper bound ends in zeros, so nothing of that is lost
+    for _ in range(fades):
+        one.fade()
+        one.check()
+    assert one.summary.bounds(7) == (lower, upper)
+    return one
+
+
+def excess(one):
+    """Return by how much the bounds of key 7 are further apart than without rounding."""
+    lower, upper = one.summary.bounds(7)
+    return upper - lower - one.summary.total / one.summary.capacity - one.summary.surplus
+
+
+def test_rounding_adds_up_over_summaries_that_had_faded():
+    """One that has faded has an excess of up to 1, both together of up to 2, and a further fade leaves more than 1."""
+    left, right = rounded_down(0, 9), rounded_down(1, 11)
+    assert 0.9 < excess(left) <= 1
+    assert 0.9 < excess(right) <= 1
+    merged = left.merge(right)
+    merged.check()
+    assert 1.8 < excess(merged) <= 2 == merged.faded
+    assert excess(merged.merge(Counted(SpaceSaving(64)))) == excess(merged)  # an operand that has not faded adds none
+    merged.fade()
+    merged.check()
+    assert 1.4 < excess(merged) <= 2 == merged.faded
+
+
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_abrupt_changes_of_all_keys(scheme, workers):

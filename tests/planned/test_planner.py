@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import re
 from collections import Counter
 
 import numpy as np
@@ -317,9 +318,12 @@ def test_what_is_not_a_plan_is_refused(text):
         Plan.from_json(text)
 
 
-def test_another_format_is_named():
-    with pytest.raises(InputError, match=r"^the plan has format 2, this keyspread reads 1: plan the batch again$"):
-        Plan.from_json(json.dumps({**GOOD, "format": 2}))
+@pytest.mark.parametrize("version", [2, True, 1.0, "1", None])
+def test_another_format_is_named(version):
+    """In Python true is equal to 1, and so is 1.0: neither is the format that `to_json` writes."""
+    message = re.escape(f"the plan has format {version!r}, this keyspread reads 1: plan the batch again")
+    with pytest.raises(InputError, match=f"^{message}$"):
+        Plan.from_json(json.dumps({**GOOD, "format": version}))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +336,17 @@ def test_another_format_is_named():
         {"workers": "2"},
         {"workers": None},
         {"workers": 2.5},
+        {"workers": True},
         {"buckets": []},
+        {"buckets": [True, False]},
+        {"buckets": [0.0, 1.0]},
+        {"loads": [True, 99]},
+        {"moved": True},
+        {"capacities": [True, 1.0]},
+        {"head": [{"hash": True, "workers": [0], "weights": [1], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": 1, "workers": [False], "weights": [1], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": 1, "workers": [0], "weights": [True], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": 1, "workers": [0, 1], "weights": [1, 2], "ends": [False, naive.SLOTS]}]},
         {"buckets": [0, 2]},
         {"buckets": [-1]},
         {"buckets": [[0]]},
