@@ -101,8 +101,8 @@ def test_a_counter_that_was_taken_over_does_not_keep_what_fades():
     assert one.summary.bounds(1) == (0, 2)
 
 
-def test_a_key_that_lost_its_counter_to_old_counts_is_within_the_surplus():
-    """All but 99 of the messages after the mark have key 3, and no counter is left for it: the surplus says so."""
+def without_a_counter_for_3():
+    """Return counts of 98 messages of key 3 that has no counter: the old counts of others, now faded, were larger."""
     one = Counted(SpaceSaving(2))
     one.offer(1, 100)
     one.offer(2, 1)
@@ -112,10 +112,31 @@ def test_a_key_that_lost_its_counter_to_old_counts_is_within_the_surplus():
         one.offer(4, 60)
         one.offer(5, 60)
     one.fade_until(6)
+    return one
+
+
+def test_a_key_that_lost_its_counter_to_old_counts_is_within_the_surplus():
+    one = without_a_counter_for_3()
     one.check()
     assert one.true[3] == 98
     assert one.summary.bounds(3)[1] >= 98
     assert one.summary.surplus > 0
+
+
+@pytest.mark.parametrize("others", [SpaceSaving(2), None])
+def test_a_merge_adds_the_surplus_of_both(others):
+    """Left, right or both: what a key without a counter may have had on each side counts."""
+    one, other = without_a_counter_for_3(), without_a_counter_for_3() if others is None else Counted(others)
+    for left, right in ((one, other), (other, one)):
+        merged = left.merge(right)
+        merged.check()
+        assert merged.summary.surplus == one.summary.surplus + other.summary.surplus
+
+
+def test_the_head_lists_keys_that_only_the_surplus_makes_hot():
+    """A key whose count is below the threshold is listed if its true count may reach it."""
+    summary = SpaceSaving.of_counters(4, [1, 2, 3], [10, 5, 2], [0, 0, 0], [20, 20, 4])
+    assert summary.head(0.4) == [(1, 10, 14), (2, 5, 9)]  # 5 + 4 >= 8 > 2 + 4
 
 
 def rounded_down(lower, upper, capacity=64, fades=12):
