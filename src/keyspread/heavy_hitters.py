@@ -243,23 +243,6 @@ class SpaceSaving:
             counts[: len(self)] = self.arrays.counts[: len(self)]
             return Mark(counts, self.total)
 
-    def since(self, mark: Mark) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return for every counter in use how much of its count is from before `mark`, and how much surely is not.
-
-        >>> summary = SpaceSaving(10)
-        >>> summary.offer(7, 5)
-        >>> mark = summary.mark()
-        >>> summary.offer(7, 2)
-        >>> [part.tolist() for part in summary.since(mark)]
-        [[5], [2]]
-        """
-        used = len(self)
-        counts, errors, before = self.arrays.counts[:used], self.arrays.errors[:used], mark.counts[:used]
-        # A counter that another key has taken over has an error: the count that it had, which was not below that at
-        # the mark. And a key without a counter had at most the least count then.
-        past = np.where(errors < before, before, mark.counts.min())
-        return past, counts - np.maximum(before, errors)
-
     def unexpected_growth(self, mark: Mark, deviations: float, messages: float) -> float:
         """Return by how much counts have grown since `mark` beyond what their shares at `mark` predict, in sum.
 

@@ -168,6 +168,15 @@ def test_the_reason_is_in_the_message(snapshot, place, value, reason):
     assert reason in message
 
 
+@pytest.mark.parametrize("name", ["margin", "unit"])
+def test_a_float_that_is_written_as_a_whole_number_is_a_float(snapshot, name):
+    """JSON has only numbers. As an int, 2^70 would be too large for a kernel."""
+    header, arrays = forgery.open_snapshot(snapshot)
+    header[name] = 2**70
+    sender = Sender.restore(forgery.seal_snapshot(header, arrays))
+    assert sender.route(np.arange(10)).size == 10
+
+
 def test_false_is_not_zero_counters():
     """In Python false is equal to 0, and partial-key has 0 counters."""
     header, arrays = forgery.open_snapshot(Sender("partial-key", 5).snapshot())

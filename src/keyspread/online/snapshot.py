@@ -100,7 +100,8 @@ def _read(content: bytes) -> tuple[Scheme, State]:
     _check("loads", arrays["loads"].size == settings.workers and _whole(arrays["loads"]))
     state = State.of(settings, header["choices"])
     for name in _SCALARS:
-        setattr(state, name, header[name])
+        # JSON may write a float as a whole number of any size, which a kernel would not take.
+        setattr(state, name, float(header[name]) if isinstance(getattr(state, name), float) else header[name])
     state.head_shares = arrays["head_shares"]
     _check("head_shares", bool(((state.head_shares >= 0) & (state.head_shares <= 1 + 1e-9)).all()))
     state.balance.loads[:] = arrays["loads"]
