@@ -15,6 +15,7 @@ import forgery
 import naive
 from keyspread import HotKey, InputError, Plan, plan
 from keyspread.planned.packing import Aim, Counts, place
+from keyspread.planned.plan import buckets_of
 from keyspread.planned.planner import cut_by_cells
 from keyspread.streams import zipf
 
@@ -221,6 +222,18 @@ def test_the_plan_of_an_empty_batch_routes_any_key(workers):
     again = plan(np.arange(1000), workers, previous=planned)
     check_plan(again, list(range(1000)), workers)
     assert plan(np.empty(0, np.int64), workers, previous=again).moved == 0
+
+
+@pytest.mark.parametrize("weights", [[0, 0, 0, 0], [0, 5, 0, 5]])
+def test_a_key_without_weight_is_never_hot(weights):
+    """Nothing of it can be cut into pieces, so it goes by its bucket, even if the whole batch weighs nothing."""
+    batch = np.array([1, 2, 3, 2])
+    planned = plan(batch, 3, weights=np.array(weights))
+    assert [key.hash for key in planned.head] == [2] * any(weights)
+    assert planned.loads.sum() == sum(weights)
+    assert Plan.from_json(planned.to_json()) == planned
+    keys = np.arange(100)
+    assert (planned.route(keys) == planned.buckets[buckets_of(keys, planned.buckets.size)])[keys != 2].all()
 
 
 def test_one_key_is_split_over_all_workers():
