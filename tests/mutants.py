@@ -54,7 +54,7 @@ def main() -> int:
         and not (options.outside and is_in(mutant, options.outside))
         and any(word in mutant["name"] for word in options.only.split(","))
     ]
-    results = Results(options.results)
+    results = Results(options.results, chosen)
     if options.check:
         found = {mutant["name"]: "placed" if text_of(mutant, ROOT) else NOT_PLACED for mutant in chosen}
     else:
@@ -93,30 +93,31 @@ def print_table(mutants: list[dict], results: list[str]) -> None:
 
 
 class Results:
-    """Results by what they depend on: the mutant, and the files that it names as they are now."""
+    """Results by what they depend on: the mutant, and the files that it names as they are when the run begins."""
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    def __init__(self, path: Path | None, mutants: list[dict]) -> None:
+        self.path, self.keys = path, {mutant["name"]: key_of(mutant) for mutant in mutants}
         self.known = json.loads(path.read_text()) if path is not None and path.is_file() else {}
 
     def __contains__(self, mutant: dict) -> bool:
-        return self.key(mutant) in self.known
+        return self.keys[mutant["name"]] in self.known
 
     def __getitem__(self, mutant: dict) -> str:
-        return self.known[self.key(mutant)]
+        return self.known[self.keys[mutant["name"]]]
 
     def __setitem__(self, mutant: dict, result: str) -> None:
-        self.known[self.key(mutant)] = result
+        self.known[self.keys[mutant["name"]]] = result
         if self.path is not None:
-            self.path.write_text(json.dumps(dict(self.known), indent=0))
+            self.path.write_text(json.dumps(self.known, indent=0))
 
-    @staticmethod
-    def key(mutant: dict) -> str:
-        digest = hashlib.sha256(json.dumps(mutant, sort_keys=True).encode())
-        for name in [mutant["file"], *mutant["tests"]]:
-            path = ROOT / name.split("::")[0]
-            digest.update(path.read_bytes() if path.is_file() else b"")
-        return f"{mutant['name']} {digest.hexdigest()[:16]}"
+
+def key_of(mutant: dict) -> str:
+    """Return the name and a digest of a mutant, the file that it changes and its tests."""
+    digest = hashlib.sha256(json.dumps(mutant, sort_keys=True).encode())
+    for name in [mutant["file"], *mutant["tests"]]:
+        path = ROOT / name.split("::")[0]
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    return f"{mutant['name']} {digest.hexdigest()[:16]}"
 
 
 def copy_tracked_files(copy: Path) -> None:
