@@ -206,6 +206,7 @@ def start_tests(tests: list[str], copy: Path) -> int:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     os.environ["PYTHONPATH"] = str(copy / "src")  # for the processes that tests start
+    os.environ["KEYSPREAD_TEST_NO_SHRINKING"] = "yes"
     sys.dont_write_bytecode = False  # most files are those of the last mutant
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.path.insert(0, str(copy / "src"))
