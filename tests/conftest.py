@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, configuration, settings
 # No deadline, and no check of speed: how long an example takes depends on the machine and on what else runs there. CI
 # tries the same examples every time, so that a change is not held up by an example that has nothing to do with it;
 # developers try new ones. Who only wants to know whether a test fails need not wait for a small example of it.
+phases = [Phase.explicit, Phase.reuse, Phase.generate] if os.environ.get("KEYSPREAD_TEST_NO_SHRINKING") else list(Phase)
 settings.register_profile(
     "keyspread",
     deadline=None,

@@ -520,3 +520,17 @@ def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
     closed = list(state.handleExpiredTimer((tags_of(3)[0],), None, expired))
     assert [from_blob(row.blob)["n"].to_pylist() for row in closed] == ([[10]] if mode == "append" else [])
     assert list(handle.kept) == [(10_000_000, 20_000_000)]
+
+
+def test_a_window_that_ends_between_two_milliseconds_is_open_until_the_second(monkeypatch):
+    """Spark counts watermarks and timers in milliseconds. A row of the last microseconds is not late before that."""
+    monkeypatch.setattr(TaskContext, "get", lambda: task_in(0, "3"))
+    handle = Handle()
+    state = processor(StateRules(summed, {}, 3, windowed=True, mode="append"))
+    state.init(handle)
+    blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}), {})
+    assert not list(state.handleInputRows((tags_of(3)[0],), iter([Row(start=0, end=10_000_500, blob=blob)]), None))
+    assert handle.timers == [10_001]
+    for at, windows in ((10_000, 0), (10_001, 1)):
+        expired = SimpleNamespace(getExpiryTimeInMs=lambda at=at: at)
+        assert len(list(state.handleExpiredTimer((tags_of(3)[0],), None, expired))) == windows
