@@ -17,6 +17,7 @@ import datetime
 import math
 import time
 from collections import Counter
+from functools import cache
 from types import SimpleNamespace
 from unittest import mock
 
@@ -240,7 +241,12 @@ class FakeSpark:
 
 def _hash(key):
     """Return a hash that is the same for equal keys; which one does not matter here."""
-    return int(hash_keys([repr(_same(key))])[0])
+    return _hash_of_text(repr(_same(key)))
+
+
+@cache
+def _hash_of_text(text):
+    return int(hash_keys([text])[0])
 
 
 def _same(key):
