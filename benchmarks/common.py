@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import NoReturn
 
 from rich.console import Console
@@ -30,6 +31,23 @@ def side_by_side(
             run()
             seconds[name].append(clock() - begin)
     return {name: min(values) for name, values in seconds.items()}
+
+
+def in_rounds(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of each run in every round. The runs take turns, after one round that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for counts in [False] + [True] * rounds:
+        for name, run in runs.items():
+            begin = time.perf_counter()
+            run()
+            if counts:
+                seconds[name].append(time.perf_counter() - begin)
+    return seconds
+
+
+def ratio(seconds: Mapping[str, Sequence[float]], name: str, base: str) -> float:
+    """Return the median over the rounds of one run's time divided by another's: a slow moment affects both."""
+    return median(own / other for own, other in zip(seconds[name], seconds[base], strict=True))
 
 
 def verdict(holds: bool) -> str:
