@@ -1,7 +1,7 @@
 """Cost of `spread` on Spark by the share of one hot key, compared with repartition(50, key): narrow and 1 kB rows.
 
-Medians of interleaved rounds. Bars with a key of 25 %: planned <= 1.35 x repartition for narrow rows, <= 1.15 x for rows
-of 1 kB, and with a stored plan <= 1.1 x. Salting and REBALANCE are what people write by hand; they balance the rows,
+Medians of interleaved rounds. Bars with a key of 25 %: planned <= 1.35 x repartition for narrow rows and <= 1.15 x for
+1 kB, with a stored plan <= 1.1 x. Salting and REBALANCE are what people write by hand; they balance the rows,
 but a key is then on many workers. "Busiest" is the busiest partition as a multiple of the even load. The sizes of the
 bars are `./dev bench spark_cost 6e6 3e5`.
 

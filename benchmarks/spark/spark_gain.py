@@ -3,14 +3,15 @@
 Medians of interleaved rounds; every result is checked. The first table has an operator of 1 ms per row and one key with
 a share of 0, 5, 25 and 60 %, the second Zipf 1.4. Bars: `aggregate` without a scheme <= 1.1 x shuffling for Zipf 1.4 at
 100,000 rows (`./dev bench spark_gain 24e3 1e5`), and for even keys <= 1.1 x groupBy(key).applyInPandas, where the
-operator costs next to nothing (third table) as well as with 1 ms per row.
+operator costs next to nothing (third table) as well as with 1 ms per row. The last table is a plain count. Spark's own
+partial aggregation already balances it, so there is nothing to gain, and the table shows the cost of an explicit scheme.
 
-    ./dev bench spark_gain [OPERATOR_ROWS] [ZIPF_ROWS] [CHEAP_ROWS] [ROUNDS]
+    ./dev bench spark_gain [OPERATOR_ROWS] [ZIPF_ROWS] [CHEAP_ROWS] [COUNT_ROWS] [ROUNDS]
 """
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from common import in_rounds, numbers, ratio, show, verdict
 
 WORKERS, KEYS, SKEW, MILLISECOND, SALTS = 16, 10_000, 1.4, 0.001, 16
 SHARES = (0, 5, 25, 60)
+ONLINE = ("shuffle", "d-choices", "w-choices", "partial-key")
 SCHEMA = "key string, rows long"
 
 
@@ -69,11 +71,11 @@ def by_batch(seconds: float) -> Callable[[Any], Any]:
     return count
 
 
-def ways(rows: DataFrame, seconds: float) -> dict[str, Callable[[], DataFrame]]:
-    """Return the ways to compute the result."""
+def ways(rows: DataFrame, seconds: float, schemes: Sequence[str]) -> dict[str, Callable[[], DataFrame]]:
+    """Return the ways to compute the result: by hand, by these schemes, and as the library chooses."""
     salted = rows.withColumn("salt", (F.rand() * SALTS).cast("int"))
     together = F.sum("rows").alias("rows")
-    return {
+    by_hand: dict[str, Callable[[], DataFrame]] = {
         "groupBy(key).applyInPandas": lambda: rows.groupBy("key").applyInPandas(by_group(seconds), SCHEMA),
         "salted applyInPandas, then groupBy(key)": lambda: (
             salted.groupBy("key", "salt").applyInPandas(by_group(seconds), SCHEMA).groupBy("key").agg(together)
@@ -81,12 +83,17 @@ def ways(rows: DataFrame, seconds: float) -> dict[str, Callable[[], DataFrame]]:
         "REBALANCE, mapInPandas, then groupBy(key)": lambda: (
             rows.hint("rebalance", WORKERS).mapInPandas(by_batch(seconds), SCHEMA).groupBy("key").agg(together)
         ),
-        "aggregate, shuffle": lambda: aggregate(rows, "key", Count(seconds), WORKERS, "shuffle"),
-        "aggregate": lambda: aggregate(rows, "key", Count(seconds), WORKERS),
     }
+    by_scheme = {
+        f"aggregate, {scheme}": lambda scheme=scheme: aggregate(rows, "key", Count(seconds), WORKERS, scheme)
+        for scheme in schemes
+    }
+    return {**by_hand, **by_scheme, "aggregate": lambda: aggregate(rows, "key", Count(seconds), WORKERS)}
 
 
-def measure(rows: DataFrame, seconds: float, rounds: int) -> dict[str, list[float]]:
+def measure(
+    rows: DataFrame, seconds: float, rounds: int, schemes: Sequence[str] = ("shuffle",)
+) -> dict[str, list[float]]:
     exact = {row["key"]: row["count"] for row in rows.groupBy("key").count().collect()}
 
     def check(make: Callable[[], DataFrame]) -> Callable[[], None]:
@@ -95,7 +102,7 @@ def measure(rows: DataFrame, seconds: float, rounds: int) -> dict[str, list[floa
 
         return run
 
-    return in_rounds({name: check(make) for name, make in ways(rows, seconds).items()}, rounds)
+    return in_rounds({name: check(make) for name, make in ways(rows, seconds, schemes).items()}, rounds)
 
 
 def lines(seconds: dict[str, list[float]], first: str, bar: tuple[str, float] | None) -> list[tuple[object, ...]]:
@@ -121,8 +128,29 @@ def with_hot_key(rows: int, share: float) -> np.ndarray:
     return np.where(random.random(rows) < share, 0, random.integers(1, KEYS, rows))
 
 
+def zipf_ranks(rows: int) -> np.ndarray:
+    return np.searchsorted(np.cumsum(zipf_probabilities(SKEW, KEYS)), np.random.default_rng(1).random(rows))
+
+
+def compare_count(rows: DataFrame, rounds: int) -> None:
+    def run(result: Callable[[], DataFrame]) -> Callable[[], None]:
+        return lambda: result().write.format("noop").mode("overwrite").save()
+
+    def count(scheme: str | None) -> Callable[[], None]:
+        return run(lambda: aggregate(rows, "key", {"n": "count(*)"}, WORKERS, scheme))
+
+    plain = "groupBy(key).count()"
+    runs = {plain: run(lambda: rows.groupBy("key").count()), "aggregate": count(None)}
+    runs |= {f"aggregate, {scheme}": count(scheme) for scheme in ("planned", "d-choices")}
+    seconds = in_rounds(runs, rounds)
+    table = [(name, f"{ratio(seconds, name, plain):.2f}") for name in runs]
+    show("A plain count: Spark's own partial aggregation is better", ("way", "/ groupBy"), table)
+
+
 def main() -> None:
-    slow, zipf, cheap, rounds = numbers(operator_rows=16_000, zipf_rows=24_000, cheap_rows=200_000, rounds=3)
+    slow, zipf, cheap, many, rounds = numbers(
+        operator_rows=16_000, zipf_rows=24_000, cheap_rows=200_000, count_rows=1_000_000, rounds=3
+    )
     spark = session(
         master=f"local[{WORKERS}]", **{"spark.sql.shuffle.partitions": WORKERS, "spark.driver.memory": "6g"}
     )
@@ -136,14 +164,15 @@ def main() -> None:
             table += lines(measure(rows, MILLISECOND, rounds), f"{share} %", bar)
         show(f"1 ms per row, {slow:,} rows, one key with a share, n = {WORKERS}; {rounds} rounds", columns, table)
 
-        ranks = np.searchsorted(np.cumsum(zipf_probabilities(SKEW, KEYS)), np.random.default_rng(1).random(zipf))
-        measured = measure(written(spark, ranks, f"{folder}/zipf"), MILLISECOND, rounds)
+        measured = measure(written(spark, zipf_ranks(zipf), f"{folder}/zipf"), MILLISECOND, rounds, ONLINE)
         title = f"1 ms per row, {zipf:,} rows, n = {WORKERS}; {rounds} rounds"
         show(title, columns, lines(measured, f"Zipf {SKEW}", ("aggregate, shuffle", 1.1)))
 
         measured = measure(written(spark, with_hot_key(cheap, 0), f"{folder}/cheap"), 0.0, rounds)
         title = f"An operator that costs nothing, {cheap:,} rows, n = {WORKERS}; {rounds} rounds"
         show(title, columns, lines(measured, "even", (plain, 1.1)))
+
+        compare_count(written(spark, zipf_ranks(many), f"{folder}/many"), rounds)
 
 
 if __name__ == "__main__":
