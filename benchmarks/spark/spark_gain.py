@@ -4,7 +4,7 @@ Medians of interleaved rounds; every result is checked. The first table has an o
 a share of 0, 5, 25 and 60 %, the second Zipf 1.4. Bars: `aggregate` without a scheme <= 1.1 x shuffling for Zipf 1.4 at
 100,000 rows (`./dev bench spark_gain 24e3 1e5`), and for even keys <= 1.1 x groupBy(key).applyInPandas, where the
 operator costs next to nothing (third table) as well as with 1 ms per row. The last table is a plain count. Spark's own
-partial aggregation already balances it, so there is nothing to gain, and the table shows the cost of an explicit scheme.
+partial aggregation already balances it, so there is nothing to gain, and the table shows the cost of a scheme.
 
     ./dev bench spark_gain [OPERATOR_ROWS] [ZIPF_ROWS] [CHEAP_ROWS] [COUNT_ROWS] [ROUNDS]
 """

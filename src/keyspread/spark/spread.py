@@ -128,6 +128,11 @@ def _is_planned(df: DataFrame, scheme: str | None) -> bool:
 
 def _plan(df: DataFrame, key: Key, workers: int, *, plan: Plan | None = None, **options: Any) -> Plan:
     used = plan_options(plan, workers, options)
+    if plan is not None and plan.head and df.isStreaming:
+        raise InputError(
+            "this plan cuts hot keys by the position of a row, which rows of a stream do not have: spread the batch "
+            "inside foreachBatch, or leave out plan= and scheme="
+        )
     return plan_rows(df, key, workers, **used) if plan is None else plan
 
 

@@ -13,6 +13,7 @@ pytest.importorskip("pyspark")
 
 import keyspread as ks
 from frames import hashes, places, sent_by, setting, skewed
+from keyspread.errors import InputError
 from keyspread.spark import plan, spread
 from keyspread.spark.routing import tables
 
@@ -38,7 +39,7 @@ def test_counting_with_long_tables(spark, monkeypatch):
 
 def test_a_stream_by_a_stored_plan_with_long_tables(spark, monkeypatch, tmp_path):
     skewed(spark).write.parquet(str(tmp_path / "rows"))
-    made = plan(skewed(spark), "key", 7)
+    made = plan(skewed(spark), "key", 7, threshold=1.0)
     monkeypatch.setattr(tables, "LONGEST_LITERAL", 0)
     stream = spark.readStream.schema("id long, key string, value long").parquet(str(tmp_path / "rows"))
     seen = {}
@@ -47,6 +48,13 @@ def test_a_stream_by_a_stored_plan_with_long_tables(spark, monkeypatch, tmp_path
     assert query.awaitTermination(300)
     batch = spark.read.parquet(str(tmp_path / "rows"))
     assert seen == places(spread(batch, "key", 7, plan=made))
+
+
+def test_a_stream_is_not_routed_by_a_plan_with_hot_keys(spark, tmp_path):
+    skewed(spark).write.parquet(str(tmp_path / "rows"))
+    stream = spark.readStream.schema("id long, key string, value long").parquet(str(tmp_path / "rows"))
+    with pytest.raises(InputError, match="cuts hot keys by the position of a row, which rows of a stream do not have"):
+        spread(stream, "key", 7, "planned", plan=plan(skewed(spark), "key", 7))
 
 
 def big_plan(workers, pieces):
