@@ -124,11 +124,12 @@ def _by_plan(
             found = way.of_whole_keys(busiest)
         else:
             found, plan = way.of_cut_keys(busiest), counted.plan()
-    _say(watch, found, df)
-    watched = {} if watch is None else {"watch": watch}
     if (plan.pieces.sizes > 1).any():
-        return parts.result(partial(df, key, parts, workers, PLANNED, plan=plan, **watched))
-    return parts.result_of_whole_keys(spread(df, key, workers, PLANNED, plan=plan, **watched))
+        result = parts.result(partial(df, key, parts, workers, PLANNED, watch=watch, plan=plan))
+    else:
+        result = parts.result_of_whole_keys(spread(df, key, workers, PLANNED, watch=watch, plan=plan))
+    _say(watch, found, df)
+    return result
 
 
 def parts_of(df: DataFrame, key: Sequence[KeyColumn], aggregates: Aggregates) -> SqlParts | OperatorParts:
@@ -157,8 +158,7 @@ def partial(
         _say(watch, way.GROUP_BY, df)
         return parts.partial(df)
     routed, worker = with_worker(df, key, workers, scheme, watch=watch, **options)
-    if watch is not None and watch.way is None:
-        _say(watch, _way(df, scheme), df)
+    _say(watch, _way(df, scheme), df)
     return parts.partial(move(routed, workers, worker), worker)
 
 
