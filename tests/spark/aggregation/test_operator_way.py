@@ -1,9 +1,13 @@
 """Whether an operator's keys stay whole or are cut: decided by the counts, the same result both ways, and said why."""
 
+import sys
+
 import numpy as np
 import pytest
 
 pytest.importorskip("pyspark")
+
+from pyspark import cloudpickle
 
 import keyspread as ks
 from frames import hashes, setting
@@ -11,6 +15,7 @@ from keyspread import Operator
 from keyspread.spark import Watch, aggregate, plan
 
 WORKERS = 4
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 class Sum(Operator):
