@@ -108,7 +108,7 @@ def _check(value: Any, kind: pa.DataType) -> None:
         if isinstance(value, date):
             _check_time(value, kind)
     elif pa.types.is_float32(kind):
-        if isinstance(value, (int, float, np.number)) and not math.isinf(value) and abs(value) > _LARGEST_FLOAT:
+        if isinstance(value, (int, float, np.floating)) and _LARGEST_FLOAT < _size(value) < math.inf:
             raise ValueError(f"{value!r} is too large for a float; declare a double")
     elif pa.types.is_map(kind):
         for key, item in value.items() if isinstance(value, dict) else value:
@@ -125,6 +125,10 @@ def _check(value: Any, kind: pa.DataType) -> None:
             raise ValueError(f"a struct must be a dict of {', '.join(names)}, got {value!r}")
         for field in kind:
             _check(value[field.name], field.type)
+
+
+def _size(number: Any) -> Any:
+    return abs(number)
 
 
 def _check_time(value: date, kind: pa.DataType) -> None:
