@@ -1,14 +1,15 @@
 """Cost of `spread` on Spark by the share of one hot key, compared with repartition(50, key): narrow and 1 kB rows.
 
 Medians of interleaved rounds. Bars with a key of 25 %: planned <= 1.35 x repartition for narrow rows and <= 1.15 x for
-1 kB, with a stored plan <= 1.1 x. Salting and REBALANCE are what people write by hand; they balance the rows,
-but a key is then on many workers. "Busiest" is the busiest partition as a multiple of the even load. The sizes of the
-bars are `./dev bench spark_cost 6e6 3e5`.
+1 kB, with a stored plan <= 1.1 x; at the sizes of `./dev bench spark_cost 6e6 3e5`. Salting and REBALANCE are what people
+write by hand; they balance the rows, but a key is then on many workers. The CPU time of the JVM depends less on other
+work of the machine than the time does. "Busiest" is the busiest partition as a multiple of the even load.
 
     ./dev bench spark_cost [ROWS] [WIDE_ROWS] [ROUNDS]
 """
 
 import tempfile
+import time
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F
 
 from keyspread.spark import plan, session, spread
 
-from common import in_rounds, numbers, ratio, show, verdict
+from common import cpu_clock, in_rounds_by, numbers, ratio, show, verdict
 
 WORKERS, KEYS, SALTS = 50, 1_000_000, 16
 SHARES = (0, 5, 25, 60)
@@ -55,6 +56,7 @@ def busiest(moved: DataFrame) -> float:
 def main() -> None:
     narrow, wide, rounds = numbers(rows=1_000_000, wide_rows=100_000, rounds=3)
     spark = session(master="local[2]", **{"spark.sql.shuffle.partitions": WORKERS, "spark.driver.memory": "6g"})
+    of_jvm = cpu_clock(spark._jvm.java.lang.ProcessHandle.current().pid())
     for title, count in (("narrow", narrow), ("1 kB", wide)):
         table: list[tuple[object, ...]] = []
         for share in SHARES:
@@ -73,12 +75,15 @@ def main() -> None:
                     "stored": lambda rows=rows, stored=stored: spread(rows, "key", WORKERS, plan=stored),
                     "d-choices": lambda rows=rows: spread(rows, "key", WORKERS, "d-choices"),
                 }
-                seconds = in_rounds({name: run(make) for name, make in ways.items()}, rounds)
+                runs = {name: run(make) for name, make in ways.items()}
+                seconds, cpu = in_rounds_by([time.perf_counter, of_jvm], runs, rounds)
                 for name, make in ways.items():
                     found, bar = ratio(seconds, name, "repartition"), BARS.get((name, title)) if share == 25 else None
                     judged = "" if bar is None else f"<= {bar} {verdict(found <= bar)}"
-                    table.append((f"{share} %", LABELS[name], f"{found:.2f}", f"{busiest(make()):.2f}", judged))
-        columns = ("share", "way", "/ repartition", "busiest", "bar")
+                    of_cpu = "" if name == "d-choices" else f"{ratio(cpu, name, 'repartition'):.2f}"
+                    even = f"{busiest(make()):.2f}"
+                    table.append((f"{share} %", LABELS[name], f"{found:.2f}", of_cpu, even, judged))
+        columns = ("share", "way", "/ repartition", "CPU of the JVM", "busiest", "bar")
         show(f"{count:,} rows ({title}), one key with a share, n = {WORKERS}; {rounds} rounds", columns, table)
 
 
