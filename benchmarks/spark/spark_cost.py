@@ -1,9 +1,9 @@
 """Cost of `spread` on Spark by the share of one hot key, compared with repartition(50, key): narrow and 1 kB rows.
 
 Medians of interleaved rounds. Bars with a key of 25 %: planned <= 1.35 x repartition for narrow rows and <= 1.15 x for
-1 kB, with a stored plan <= 1.1 x; at the sizes of `./dev bench spark_cost 6e6 3e5`. Salting and REBALANCE are what people
-write by hand; they balance the rows, but a key is then on many workers. The CPU time of the JVM depends less on other
-work of the machine than the time does. "Busiest" is the busiest partition as a multiple of the even load.
+1 kB, with a stored plan <= 1.1 x; at the sizes of `./dev bench spark_cost 6e6 3e5`. Salting and REBALANCE are what
+people write by hand; they balance the rows, but a key is then on many workers. The CPU time of the JVM depends less on
+other work of the machine than the time. "Busiest" is the busiest partition as a multiple of the even load.
 
     ./dev bench spark_cost [ROWS] [WIDE_ROWS] [ROUNDS]
 """
