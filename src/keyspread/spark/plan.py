@@ -1,6 +1,6 @@
 """`plan`: count a bounded DataFrame in Spark SQL, and plan it on the driver."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -12,8 +12,8 @@ from keyspread.planned.plan import Plan
 from keyspread.planned.planner import bucket_count, cut_by_cells
 from keyspread.spark.job_description import described
 from keyspread.spark.routing.counting import HASH, WEIGHT, Counted, count, look
-from keyspread.spark.routing.keys import Key, key_columns, key_hash, key_texts
-from keyspread.spark.routing.split_sample import sample_splits, sparsest_step
+from keyspread.spark.routing.file_sample import sample_files
+from keyspread.spark.routing.keys import Key, KeyColumn, key_columns, key_hash, key_texts
 from keyspread.spark.routing.weights import Weight, weight_column
 from keyspread.threshold import checked_threshold
 
@@ -40,10 +40,9 @@ def plan(
     themselves. If it missed a hot key (rows sorted by key, for example), a second scan reads the rows of the buckets
     that are heavy enough to contain one.
 
-    With `sample` (a share of the rows, such as 0.05) only that share is counted: whole input splits are read or left
-    out, and part of the rows of a split if there are few splits. If every split has the same mix of keys, the load of
-    a worker is then off by a few times sqrt(1 / (sampled rows per worker)), relative to its share. `seed` chooses the
-    splits.
+    With `sample` (a share of the rows, such as 0.05) only that share is counted. If the rows are read from files, only as
+    many files are read as that takes, chosen by `seed`; otherwise all rows are read. The load of a worker is then off by
+    a few times sqrt(1 / (sampled rows per worker)), relative to its share, if every file has the same mix of keys.
 
     If the rows are not the same when they are computed again (`limit` without an order, `rand()` behind a shuffle), the
     counts are not those of the rows that are routed later. Then workers are less balanced, but no row is lost.
@@ -120,26 +119,29 @@ def count_rows(
     share = None if sample is None else checks.share("sample", sample)
     aim = Aim.of(workers, capacities, tolerance, most_moved)
     columns = key_columns(df, key)
-    weights = [] if weight is None else [weight_column(df, weight).alias(WEIGHT)]
-    rows = df.select(key_hash(df, columns).alias(HASH), *weights)
+
+    def counted(df: DataFrame, candidates: Mapping[int, float]) -> Counted:
+        return count(_hashed(df, columns, weight), size, threshold, workers, candidates)
+
     with described(df.sparkSession, f"counting {', '.join(key_texts(columns))}"):
-        if share is not None:
-            counted = _count_sample(rows, share, seed, size, threshold, workers)
-        else:
-            candidates = look(rows, threshold)
-            if previous is not None:
-                before = zip(previous.pieces.hashes.tolist(), previous.pieces.messages.tolist(), strict=True)
-                total = max(int(previous.loads.sum()), 1)
-                candidates = {key: messages / total for key, messages in before} | candidates
-            counted = count(rows, size, threshold, workers, candidates)
-    return CountedRows(counted, aim, previous, sample is not None)
+        if share is None:
+            candidates = _hot_before(previous) | look(_hashed(df, columns, weight), threshold)
+            return CountedRows(counted(df, candidates), aim, previous, is_sample=False)
+        files = sample_files(df, share, seed)
+        found = None if files is None else counted(files, {})
+        if found is None or not found.counts.total:  # the rows may be those of other files
+            found = counted(df.sample(fraction=share, seed=seed), {})
+        return CountedRows(found, aim, previous, is_sample=True)
 
 
-def _count_sample(rows: DataFrame, share: float, seed: int, buckets: int, threshold: float, workers: int) -> Counted:
-    """Count some splits; if there are so few splits that none was chosen, choose more of them."""
-    step = sparsest_step(share)
-    while True:
-        counted = count(sample_splits(rows, share, seed, step), buckets, threshold, workers)
-        if counted.counts.total or step == 1:
-            return counted
-        step = max(1, step // 4)
+def _hashed(df: DataFrame, columns: Sequence[KeyColumn], weight: Weight | None) -> DataFrame:
+    weights = [] if weight is None else [weight_column(df, weight).alias(WEIGHT)]
+    return df.select(key_hash(df, columns).alias(HASH), *weights)
+
+
+def _hot_before(previous: Plan | None) -> dict[int, float]:
+    """Return the hot keys of the previous plan with their shares: they may still be hot."""
+    if previous is None:
+        return {}
+    shares = previous.pieces.messages / max(int(previous.loads.sum()), 1)
+    return dict(zip(previous.pieces.hashes.tolist(), shares.tolist(), strict=True))
