@@ -40,9 +40,10 @@ def plan(
     themselves. If it missed a hot key (rows sorted by key, for example), a second scan reads the rows of the buckets
     that are heavy enough to contain one.
 
-    With `sample` (a share of the rows, such as 0.05) only that share is counted. If the rows are read from files, only as
-    many files are read as that takes, chosen by `seed`; otherwise all rows are read. The load of a worker is then off by
-    a few times sqrt(1 / (sampled rows per worker)), relative to its share, if every file has the same mix of keys.
+    With `sample` (a share of the rows, such as 0.05) only that share is counted. Of rows that are read from files, only
+    as many files are read as that takes, chosen by `seed`; otherwise all rows are read. The load of a worker is then
+    off by a few times sqrt(1 / (sampled rows per worker)), relative to its share, if all files have the same mix of
+    keys.
 
     If the rows are not the same when they are computed again (`limit` without an order, `rand()` behind a shuffle), the
     counts are not those of the rows that are routed later. Then workers are less balanced, but no row is lost.
