@@ -61,6 +61,7 @@ def _write_list(
             rows[COVERED, at] |= bit
             added += capacities.relative[worker]
     candidates.least[row] = least
+    candidates.least_relative[row] = 0.0
     candidates.owner[row] = key
     candidates.draws[row] = number
     return held, added
