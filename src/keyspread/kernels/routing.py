@@ -124,13 +124,14 @@ def row_of_key(
     candidates.owner[row] = key
     for word in range(candidates.rows.shape[1]):
         candidates.rows[row, word] = _NONE
-    least = loads[draw_candidate(capacities, key, identity.salt, 0)]
+    first = draw_candidate(capacities, key, identity.salt, 0)
+    least, least_relative = loads[first], loads[first] * capacities.inverse[first]
     for number in range(choices):
         worker = draw_candidate(capacities, key, identity.salt, number)
         candidates.rows[row, worker >> 6] |= _ONE << np.uint64(worker & 63)
         least = min(least, loads[worker])
-    candidates.least[row] = least
-    candidates.least_relative[row] = 0.0
+        least_relative = min(least_relative, loads[worker] * capacities.inverse[worker])
+    candidates.least[row], candidates.least_relative[row] = least, least_relative
     return row
 
 

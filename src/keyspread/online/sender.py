@@ -148,7 +148,9 @@ class Sender:
         if state.heavy_hitters is not None:
             state.heavy_hitters.fade()
             state.candidates.least[:] >>= 1
-            state.candidates.least_relative[:] = 0
+            # A load that is halved and rounded down is less than half of what it was by at most 1/2.
+            rounded = state.candidates.least_relative / 2 - state.capacities.inverse.max()
+            state.candidates.least_relative[:] = np.maximum(0, rounded)
             self._scheme.find_counters(state)
 
     def _fade_by_change(self) -> None:

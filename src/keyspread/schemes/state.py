@@ -8,7 +8,7 @@ import numpy.typing as npt
 from keyspread.heavy_hitters import Mark, SpaceSaving
 from keyspread.kernels.balance import Balance, new_balance
 from keyspread.kernels.capacities import Capacities, new_capacities
-from keyspread.kernels.relative_loads import RelativeLoads, new_relative_loads, write_levels
+from keyspread.kernels.relative_loads import RelativeLoads, new_relative_loads, show_loads
 from keyspread.kernels.routing import Candidates, Identity, new_candidates, no_candidates
 from keyspread.online.settings import Settings
 
@@ -87,7 +87,7 @@ class State:
             self.relative = new_relative_loads(self.settings.workers)
         if self.shown_at != self.messages:
             unit = max(1.0, float(weights[:_SOME].mean()))
-            write_levels(self.relative, self.balance.loads, self.capacities, unit)
+            show_loads(self.relative, self.balance.loads, self.capacities, unit)
             self.shown_at = self.messages
         return self.relative
 
