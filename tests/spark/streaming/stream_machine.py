@@ -32,6 +32,7 @@ from keyspread import Operator, hash_keys
 from keyspread.spark.aggregation.operator_states import OperatorStates
 from keyspread.spark.aggregation.parameters import parameters_of
 from keyspread.spark.routing.tags import tags_of
+from keyspread.spark.streaming import window_entries
 from keyspread.spark.streaming.blobs import StateError
 from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
 
@@ -179,6 +180,13 @@ class FakeSpark:
         out = pa.RecordBatch.from_pydict({"blob": pa.array([row.blob for row in emitted], pa.binary())})
         return [row for table in self.finish([out]) for row in self._named(table)]
 
+    def close(self, partition, at):
+        """Call the timer of the windows that end at a moment, in ms."""
+        handle = FakeHandle(*self.versions[partition][self.committed])
+        self.processor.init(handle)
+        info = SimpleNamespace(getExpiryTimeInMs=lambda: at)
+        return list(self.processor.handleExpiredTimer((tags_of(self.running)[partition],), None, info))
+
     def commit(self, latest):
         """End a batch that has written everything; the watermark of the next one follows the event time."""
         self.committed += 1
@@ -215,6 +223,11 @@ def _same(key):
     return tuple(map(_same, key.values())) if isinstance(key, dict) else repr(key)
 
 
+def _is_chunk(window):
+    """Return whether an entry of the map state is a chunk: its key ends before it starts."""
+    return window[1] < window[0]
+
+
 class StreamMachine(RuleBasedStateMachine):
     """Rows in, totals or windows out: equal to the model after every batch, whatever happened before."""
 
@@ -224,8 +237,11 @@ class StreamMachine(RuleBasedStateMachine):
         update=st.booleans(),
         typed=st.booleans(),
         key=st.sampled_from(sorted(KEYS)),
+        chunk=st.sampled_from([1, 40, 100, window_entries.CHUNK_BYTES]),
     )
-    def begin(self, workers, windowed, update, typed, key):
+    def begin(self, workers, windowed, update, typed, key, chunk):
+        self.chunks = mock.patch.object(window_entries, "CHUNK_BYTES", chunk)  # small, so that few keys fill many
+        self.chunks.start()
         mode = "append" if windowed and not update else "update"
         self.operator = TypedReach() if typed else Reach()
         self.spark = FakeSpark(workers, windowed, mode, self.operator, key)
@@ -261,8 +277,10 @@ class StreamMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._stored())
     @rule(data=st.data())
     def damage(self, data):
-        """A blob of the checkpoint is cut or changed: the query says so instead of going on."""
+        """A blob of the checkpoint is cut, changed or lost: the query says so instead of going on."""
         TRIED["damages"] += 1
+        self.spark.start("UTC", True)
+        self.nullable = True
         partition, window = data.draw(st.sampled_from(self._stored()))
         entries, _ = self.spark.versions[partition][self.spark.committed]
         intact = entries[window]
@@ -270,6 +288,8 @@ class StreamMachine(RuleBasedStateMachine):
         at = data.draw(st.integers(0, len(blob) - 1))
         cut = data.draw(st.booleans())
         entries[window] = (bytes(blob[:at]) if cut else bytes([*blob[:at], blob[at] ^ 0x20, *blob[at + 1 :]]),)
+        if _is_chunk(window) and data.draw(st.booleans(), label="lost"):
+            del entries[window]
         message = "the state in the checkpoint (cannot be read|was not written by this version of keyspread)"
         self._fails(partition, window, message)
         entries[window] = intact
@@ -280,22 +300,24 @@ class StreamMachine(RuleBasedStateMachine):
         """A query with another parameter of the operator does not resume from this state."""
         TRIED["other queries"] += 1
         self.spark.start("UTC", True, type(self.operator)(scale=2))
-        self._fails(*data.draw(st.sampled_from(self._stored())), r"parameters.*'scale': '1'.*'scale': '2'")
+        roots = [one for one in self._stored() if not _is_chunk(one[1])]
+        self._fails(*data.draw(st.sampled_from(roots)), r"parameters.*'scale': '1'.*'scale': '2'")
         self.spark.start("UTC", True)
         self.nullable = True
 
     def _fails(self, partition, window, message):
-        """Send every key into that window, or into the totals, so that the state is read."""
-        if self.spark.windowed and window[1] <= self.spark.before * 1e6:
+        """Send every key into that window, or into the totals, so that the state is read; or close the window."""
+        chunk, start = _is_chunk(window), window[0]
+        if self.spark.windowed and start + WINDOW * 1_000_000 <= self.spark.before * 1e6:
             return  # it is over: its rows would be late
-        rows = {0: [(window[0] // 1_000_000, key, 1) for key in self.values[1:]]}
-        before = {p: dict(v) for p, v in self.spark.versions.items()}
-        hit = {int(np.uint64(np.int64(_hash(row[1]))) % np.uint64(self.spark.workers)) for row in rows[0]}
-        if partition not in hit:
-            return
         TRIED["refusals"] += 1
+        rows = {0: [(start // 1_000_000, key, 1) for key in self.values]}
+        before = {p: dict(v) for p, v in self.spark.versions.items()}
         with pytest.raises(StateError, match=message) as caught:
-            self.spark.batch(rows)
+            if chunk and self.spark.mode == "append":  # only then it is read
+                self.spark.close(partition, (start // 1_000_000 + WINDOW) * 1000)
+            else:
+                self.spark.batch(rows)
         assert "\n" not in str(caught.value)
         self.spark.versions = before
 
@@ -343,8 +365,13 @@ class StreamMachine(RuleBasedStateMachine):
             held = {window for _, window in self._stored()}
             assert {window[0] for window in held} == {start * 1_000_000 for start, _ in self.model}
 
+        TRIED["chunks"] += sum(_is_chunk(window) for _, window in self._stored())
+
     def _start(self, row):
         return int(row["start"].timestamp()) if self.spark.windowed else None
+
+    def teardown(self):
+        self.chunks.stop()
 
 
 # Fewer steps than hypothesis takes by default: more runs find more than longer ones.
