@@ -19,7 +19,6 @@ from collections import Counter
 from types import SimpleNamespace
 from unittest import mock
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -313,11 +312,11 @@ class StreamMachine(RuleBasedStateMachine):
         TRIED["refusals"] += 1
         rows = {0: [(start // 1_000_000, key, 1) for key in self.values]}
         before = {p: dict(v) for p, v in self.spark.versions.items()}
+        # In append mode a chunk is read when its window closes.
+        closes = chunk and self.spark.mode == "append"
+        end = (start // 1_000_000 + WINDOW) * 1000
         with pytest.raises(StateError, match=message) as caught:
-            if chunk and self.spark.mode == "append":  # only then it is read
-                self.spark.close(partition, (start // 1_000_000 + WINDOW) * 1000)
-            else:
-                self.spark.batch(rows)
+            self.spark.close(partition, end) if closes else self.spark.batch(rows)
         assert "\n" not in str(caught.value)
         self.spark.versions = before
 

@@ -5,7 +5,7 @@ Worker w owns the keys with pmod(hash, n) = w and keeps their state in state par
 in a batch are sent to its owner, which merges them into the state: one per key, however many workers have the key.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,12 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from keyspread.spark.aggregation.arrow_functions import Tables
 from keyspread.spark.aggregation.groups import groups_of
+from keyspread.spark.aggregation.keyed_states import fold_all
 from keyspread.spark.routing.tags import tags_of
 from keyspread.spark.streaming.blobs import StateError, from_blob, to_blob
 from keyspread.spark.streaming.part_log import append_part, take_parts
 from keyspread.spark.streaming.sorted_chunks import Fold, remove_sorted, update_sorted
 from keyspread.spark.streaming.window_entries import Window, WindowEntries, open_windows
-
-_ROWS = 50_000  # rows collected before they are merged
 
 
 @dataclass(frozen=True)
@@ -35,21 +34,6 @@ class StateRules:
     workers: int
     windowed: bool
     mode: str
-
-
-# Tables have these columns: the key's hash, start and end of the window if there are windows, the key, the parts.
-def fold_all(tables: Iterable[pa.Table], fold: Fold) -> pa.Table | None:
-    """Merge tables as they arrive, so that memory is proportional to the keys; return None if there are no rows."""
-    held: list[pa.Table] = []
-    rows, limit = 0, _ROWS
-    for table in tables:
-        held.append(table)
-        rows += table.num_rows
-        if rows > limit:
-            held = [fold(pa.concat_tables(held))]
-            rows = held[0].num_rows
-            limit = max(_ROWS, 2 * rows)
-    return fold(pa.concat_tables(held)) if rows else None
 
 
 def packer(rules: StateRules, make: Tables) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
