@@ -27,7 +27,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from pyspark import TaskContext
 from pyspark.sql import Row
 
-from keyspread import Operator, hash_keys
+from keyspread import ColumnOperator, Operator, hash_keys
+from keyspread.spark.aggregation.column_states import ColumnStates
 from keyspread.spark.aggregation.operator_states import OperatorStates
 from keyspread.spark.aggregation.parameters import parameters_of
 from keyspread.spark.routing.tags import tags_of
@@ -73,6 +74,40 @@ class TypedReach(Reach):
     """The same; its state is stored as columns."""
 
     state = "n bigint, total bigint, values array<bigint>"
+
+
+class ColumnReach(ColumnOperator):
+    """The same by column: a state per row, so that keys are there twice, and merged keys in another order."""
+
+    state = schema = TypedReach.state
+
+    def __init__(self, scale=1):
+        self.scale = scale
+
+    def partial(self, rows, key):
+        values = [None if value is None else value * self.scale for value in rows["value"].to_pylist()]
+        states = [[1] * len(values), values, [[] if value is None else [value] for value in values]]
+        return pa.table([*rows.select(key).columns, *states], names=[*key, *FIELDS.names])
+
+    def merge(self, states, key):
+        groups = {}
+        for at, row in enumerate(states.to_pylist()):
+            groups.setdefault(repr([_same(row[name]) for name in key]), []).append((at, row))
+        assert all(len(group) > 1 for group in groups.values())
+        found = list(reversed(groups.values()))
+        totals = [[row["total"] for _, row in group if row["total"] is not None] for group in found]
+        merged = [
+            [sum(row["n"] for _, row in group) for group in found],
+            [sum(one) if one else None for one in totals],
+            [[value for _, row in group for value in row["values"]] for group in found],
+        ]
+        heads = states.select(key).take([group[0][0] for group in found])
+        return pa.table([*heads.columns, *map(pa.array, merged, FIELDS.types)], names=[*key, *FIELDS.names])
+
+    def finish(self, states, key):
+        values = pa.array([sorted(one) for one in states["values"].to_pylist()], FIELDS.field("values").type)
+        backwards = list(reversed(range(states.num_rows)))
+        return states.drop_columns("values").append_column("values", values).take(backwards)
 
 
 FIELDS = pa.schema([("n", pa.int64()), ("total", pa.int64()), ("values", pa.list_(pa.int64()))])
@@ -141,8 +176,11 @@ class FakeSpark:
         bound = pa.timestamp("us", zone)
         keys = [*([pa.field("start", bound), pa.field("end", bound)] if self.windowed else []), kind]
         self.rows = pa.schema([pa.field("hash", pa.int64()), *keys, kind.with_name("k"), ("value", pa.int64())])
-        typed = FIELDS if operator.state is not None else None
-        states = OperatorStates(operator, len(keys), ["k", "value"], typed, FIELDS)
+        if isinstance(operator, ColumnOperator):
+            states = ColumnStates(operator, [field.name for field in keys], ["k", "value"], FIELDS, FIELDS)
+        else:
+            typed = FIELDS if operator.state is not None else None
+            states = OperatorStates(operator, len(keys), ["k", "value"], typed, FIELDS)
         identity = {"aggregates": {"operator": "Reach", "parameters": parameters_of(operator)}, "workers": workers}
         rules = StateRules(states.fold, identity, workers, self.windowed, self.mode)
         self.pack, self.processor, self.finish = packer(rules, states.make), processor(rules), unpacker(states.finish)
@@ -234,15 +272,15 @@ class StreamMachine(RuleBasedStateMachine):
         workers=st.integers(1, 3),
         windowed=st.booleans(),
         update=st.booleans(),
-        typed=st.booleans(),
+        operator=st.sampled_from([Reach, TypedReach, ColumnReach]),
         key=st.sampled_from(sorted(KEYS)),
         chunk=st.sampled_from([1, 40, 100, window_entries.CHUNK_BYTES]),
     )
-    def begin(self, workers, windowed, update, typed, key, chunk):
+    def begin(self, workers, windowed, update, operator, key, chunk):
         self.chunks = mock.patch.object(window_entries, "CHUNK_BYTES", chunk)  # small, so that few keys fill many
         self.chunks.start()
         mode = "append" if windowed and not update else "update"
-        self.operator = TypedReach() if typed else Reach()
+        self.operator = operator()
         self.spark = FakeSpark(workers, windowed, mode, self.operator, key)
         self.values = KEYS[key][0]
         self.model = {}  # (start of the window or None, key) -> values of all rows that count
