@@ -124,7 +124,7 @@ class Window(Total):
         (OddState, "key", "state of OddState must name and type the fields of a state, as in 'n long, total double'"),
         (NoSchema, "key", "NoSchema has no schema: declare what finish returns, as in schema = 'total double'"),
         (Clash, "key", "state of Clash has 'key', which is a column of the key: rename it"),
-        (Total, ["key", F.lower("key").alias("key")], "2 columns of the key are called 'key'; rename them with .alias"),
+        (Total, ["key", "key"], "2 columns of the key are called 'key'; rename them with .alias"),
     ],
 )
 def test_an_incomplete_operator_is_refused(rows, operator, key, message):
