@@ -6,8 +6,8 @@ written as in Spark's guide. Its state gets only a hundredth of the keys, becaus
 its favour. Bar: the operator by key at least 10 x the user's rate.
 
 The second table has the same queries with 10^4, 10^5 and 10^6 keys in the state, and batches with the same number of
-distinct keys, scattered over the state. In all queries, the helper process that Spark starts in every batch of a
-stateful query in Python is forked from one that has imported pyspark.
+distinct keys, scattered over the state. In all queries, Python workers, and the helper process that Spark starts in
+every batch of a stateful query in Python, are forked from processes that have imported what they need.
 """
 
 import os
@@ -33,6 +33,8 @@ from common import console, numbers, show, verdict
 from faults.fork_server import ForkServer
 
 WORKERS, ROWS, SCATTERED = 8, 100_000, 10_000
+# Queries that wait for their turn look for files less often, and Python workers that have ended meanwhile start quickly.
+QUIET = {"spark.sql.streaming.pollingDelay": "300ms", "spark.python.daemon.module": "keyspread.spark.launch.daemon"}
 Make = Callable[[DataFrame], DataFrame]
 
 
@@ -200,8 +202,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp())
     with ForkServer(folder / "helpers.log") as server:
         os.environ["PYSPARK_PYTHON"] = str(server.python)
-        polling = {"spark.sql.streaming.pollingDelay": "300ms"}
-        spark = session(master="local[2]", **stream_settings(WORKERS), **polling)
+        spark = session(master="local[2]", **stream_settings(WORKERS), **QUIET)
         try:
             rates(spark, folder / "rates", keys, rounds)
             growth(spark, folder / "growth", keys, rounds)
