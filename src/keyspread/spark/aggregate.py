@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.operators import Operator
+from keyspread.operators import OPERATORS, AnyOperator
 from keyspread.planned.plan import Plan
 from keyspread.schemes import LOOK_AHEAD, PLANNED, resolve
 from keyspread.spark.aggregation import way
@@ -23,7 +23,7 @@ from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.spark.streaming.windows import Windows
 from keyspread.spark.watch import Watch
 
-Aggregates = Mapping[str, str | Column] | Sequence[Column] | Column | Operator[Any]
+Aggregates = Mapping[str, str | Column] | Sequence[Column] | Column | AnyOperator
 
 
 def aggregate(
@@ -54,7 +54,8 @@ def aggregate(
     `key` is the name of a column, a Column, or a list of them; its columns are named as `groupBy` names them.
     `aggregates` maps names of the result to SQL calls or Columns, {"total": "sum(amount)", "n": F.count("*")}, or
     columns to functions as Spark's own `agg` does, {"amount": "sum"}. It may also be a list of Columns, named as `agg`
-    names them, [F.sum("amount").alias("total"), F.count("*")], or an `Operator`. `scheme` and options are those of
+    names them, [F.sum("amount").alias("total"), F.count("*")], or an `Operator` or a `ColumnOperator`, which works on
+    whole tables instead of key by key. `scheme` and options are those of
     `spread`; `workers` is used only if rows are spread. `watch.way` says which way was taken, and why.
 
     With `window` ("10 minutes") it returns the result of `df.groupBy(window(time, window, slide), key)`. `time` is the
@@ -80,7 +81,7 @@ def aggregate(
             f"mode= is for streams, got {mode!r} for a bounded DataFrame, which has one result; leave it out"
         )
     windows = Windows.of(df, window, slide, time)
-    if not isinstance(aggregates, Operator):
+    if not isinstance(aggregates, OPERATORS):
         if scheme is None:
             _refuse_options(options, df)
             _say(watch, way.GROUP_BY, df)
@@ -91,13 +92,15 @@ def aggregate(
                 "folds rows before they move): leave it out, or pass an Operator"
             )
     columns = key_columns(df, key)
-    if df.isStreaming and isinstance(aggregates, Operator):
+    if df.isStreaming and isinstance(aggregates, OPERATORS):
         found = aggregate_stream(df, columns, aggregates, workers, scheme, windows, mode, watch=watch, **options)
         _say(watch, _way(df, scheme), df)
         return found
     if windows is not None:
-        df, columns = windows.on(df), [windows.name, *columns]
-    parts = parts_of(df, columns, aggregates)
+        df = windows.on(df)
+    parts = parts_of(df, columns, aggregates, windows)
+    if windows is not None:
+        columns = [windows.name, *columns]
     if isinstance(parts, OperatorParts) and scheme is None:
         return _by_plan(df, columns, parts, workers, watch, **options)
     return parts.result(partial(df, columns, parts, workers, scheme, watch=watch, **options))
@@ -132,11 +135,13 @@ def _by_plan(
     return result
 
 
-def parts_of(df: DataFrame, key: Sequence[KeyColumn], aggregates: Aggregates) -> SqlParts | OperatorParts:
+def parts_of(
+    df: DataFrame, key: Sequence[KeyColumn], aggregates: Aggregates, windows: Windows | None = None
+) -> SqlParts | OperatorParts:
     """Split aggregates into partial states and their merge; both kinds have the same methods."""
-    if isinstance(aggregates, Operator):
-        return OperatorParts(df, key, aggregates)
-    return SqlParts(df, key, aggregates)
+    if isinstance(aggregates, OPERATORS):
+        return OperatorParts(df, key, aggregates, windows)
+    return SqlParts(df, key if windows is None else [windows.name, *key], aggregates)
 
 
 def partial(

@@ -30,10 +30,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from pyspark import TaskContext
 from pyspark.sql import Row
 
-from keyspread import Operator, hash_keys
+from keyspread import ColumnOperator, Operator, hash_keys
+from keyspread.spark.aggregation.column_states import ColumnStates
 from keyspread.spark.aggregation.operator_states import OperatorStates
 from keyspread.spark.aggregation.parameters import parameters_of
 from keyspread.spark.routing.tags import _spark_hash, tags_of
+from keyspread.spark.streaming import window_entries
 from keyspread.spark.streaming.blobs import StateError
 from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
 
@@ -88,6 +90,54 @@ class TypedReach(Reach):
     state = schema = Reach.schema
 
 
+class ColumnReach(ColumnOperator):
+    """The same by column: a state per row, so that keys are there twice, and merged keys in another order."""
+
+    state = schema = Reach.schema
+
+    def __init__(self, scale=1):
+        self.scale = scale
+
+    def partial(self, rows, key):
+        values = [None if value is None else value * self.scale for value in rows["value"].to_pylist()]
+        known = [[] if value is None else [value] for value in values]
+        words = pa.array([[f"w{value}" for value in one] for one in known], pa.list_(pa.string()))
+        states = [
+            [1] * len(values),
+            pa.array(values, pa.int64()),
+            pa.array(known, pa.list_(pa.int64())),
+            rows["at"],
+            words,
+        ]
+        return pa.table([*rows.select(key).columns, *states], names=[*key, *NAMES])
+
+    def merge(self, states, key):
+        groups = {}
+        for at, row in enumerate(states.to_pylist()):
+            groups.setdefault(repr([_same(row[name]) for name in key]), []).append((at, row))
+        assert all(len(group) > 1 for group in groups.values())
+        found = list(reversed(groups.values()))
+        totals = [[row["total"] for _, row in group if row["total"] is not None] for group in found]
+        merged = [
+            [sum(row["n"] for _, row in group) for group in found],
+            [sum(one) if one else None for one in totals],
+            [[value for _, row in group for value in row["values"]] for group in found],
+            [max(row["last"] for _, row in group) for group in found],
+            [sorted({word for _, row in group for word in row["words"]}) for group in found],
+        ]
+        heads = states.select(key).take([group[0][0] for group in found])
+        kinds = [states.schema.field(name).type for name in NAMES]
+        return pa.table([*heads.columns, *map(pa.array, merged, kinds)], names=[*key, *NAMES])
+
+    def finish(self, states, key):
+        values = pa.array([sorted(one) for one in states["values"].to_pylist()], pa.list_(pa.int64()))
+        backwards = list(reversed(range(states.num_rows)))
+        return states.set_column(states.schema.get_field_index("values"), "values", values).take(backwards)
+
+
+NAMES = ["n", "total", "values", "last", "words"]
+
+
 def text_type(zone):
     """Return the Arrow type of texts in a session: large or not, which is a setting of its own in Spark."""
     return pa.string() if zone == "UTC" else pa.large_string()
@@ -96,7 +146,7 @@ def text_type(zone):
 def fields(zone):
     """Return the types of the operator's state and result, as Spark tells them in a session."""
     kinds = [pa.int64(), pa.int64(), pa.list_(pa.int64()), pa.timestamp("us", zone), pa.list_(text_type(zone))]
-    return pa.schema([*zip(["n", "total", "values", "last", "words"], kinds, strict=True)])
+    return pa.schema([*zip(NAMES, kinds, strict=True)])
 
 
 def moment(at):
@@ -170,8 +220,11 @@ class FakeSpark:
         keys = [*([pa.field("start", bound), pa.field("end", bound)] if self.windowed else []), kind]
         columns = [kind.with_name("k"), pa.field("at", bound), pa.field("value", pa.int64())]
         self.rows = pa.schema([pa.field("hash", pa.int64()), *keys, *columns])
-        typed = fields(zone) if operator.state is not None else None
-        states = OperatorStates(operator, len(keys), self.rows.names[-3:], typed, fields(zone))
+        names, kinds = self.rows.names[-3:], fields(zone)
+        if isinstance(operator, ColumnOperator):
+            states = ColumnStates(operator, [field.name for field in keys], names, kinds, kinds)
+        else:
+            states = OperatorStates(operator, len(keys), names, kinds if operator.state is not None else None, kinds)
         identity = {"aggregates": {"operator": "Reach", "parameters": parameters_of(operator)}, "workers": workers}
         rules = StateRules(states.fold, identity, workers, self.windowed, self.mode)
         self.pack, self.processor, self.finish = packer(rules, states.make), processor(rules), unpacker(states.finish)
@@ -211,6 +264,13 @@ class FakeSpark:
         """Return the context of a task: the settings that it sees are those of the checkpoint."""
         properties = {"spark.sql.shuffle.partitions": str(self.workers)}
         return SimpleNamespace(partitionId=lambda: partition, getLocalProperty=properties.get)
+
+    def close(self, partition, at):
+        """Call the timer of the windows that end at a moment, in ms."""
+        handle = FakeHandle(*self.versions[partition][self.committed])
+        self.processor.init(handle)
+        info = SimpleNamespace(getExpiryTimeInMs=lambda: at)
+        return list(self.processor.handleExpiredTimer((tags_of(self.running)[partition],), None, info))
 
     def commit(self, latest):
         """End a batch that has written everything; the watermark of the next one follows the event time."""
@@ -256,6 +316,11 @@ def _same(key):
     return tuple(map(_same, key.values())) if isinstance(key, dict) else repr(key)
 
 
+def _is_chunk(window):
+    """Return whether an entry of the map state is a chunk: its key ends before it starts."""
+    return window[1] < window[0]
+
+
 class StreamMachine(RuleBasedStateMachine):
     """Rows in, totals or windows out: equal to the model after every batch, whatever happened before."""
 
@@ -263,12 +328,15 @@ class StreamMachine(RuleBasedStateMachine):
         workers=st.integers(1, 3),
         windows=st.sampled_from([None, *WINDOWS]),
         update=st.booleans(),
-        typed=st.booleans(),
+        operator=st.sampled_from([Reach, TypedReach, ColumnReach]),
         key=st.sampled_from(sorted(KEYS)),
+        chunk=st.sampled_from([1, 40, 100, window_entries.CHUNK_BYTES]),
     )
-    def begin(self, workers, windows, update, typed, key):
+    def begin(self, workers, windows, update, operator, key, chunk):
+        self.chunks = mock.patch.object(window_entries, "CHUNK_BYTES", chunk)  # small, so that few keys fill many
+        self.chunks.start()
         mode = "append" if windows is not None and not update else "update"
-        self.operator = TypedReach() if typed else Reach()
+        self.operator = operator()
         self.spark = FakeSpark(workers, windows, mode, self.operator, key)
         self.values = KEYS[key][0]
         self.model = {}  # (start of the window or None, key) -> (time, value) of all rows that count
@@ -319,8 +387,10 @@ class StreamMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._stored())
     @rule(data=st.data())
     def damage(self, data):
-        """A blob of the checkpoint is cut or changed: the query says so instead of going on."""
+        """A blob of the checkpoint is cut, changed or lost: the query says so instead of going on."""
         TRIED["damages"] += 1
+        self.spark.start("UTC", True)
+        self.nullable = True
         partition, window = data.draw(st.sampled_from(self._stored()))
         entries, _ = self.spark.versions[partition][self.spark.committed]
         intact = entries[window]
@@ -328,6 +398,8 @@ class StreamMachine(RuleBasedStateMachine):
         at = data.draw(st.integers(0, len(blob) - 1))
         cut = data.draw(st.booleans())
         entries[window] = (bytes(blob[:at]) if cut else bytes([*blob[:at], blob[at] ^ 0x20, *blob[at + 1 :]]),)
+        if _is_chunk(window) and data.draw(st.booleans(), label="lost"):
+            del entries[window]
         message = "the state in the checkpoint (cannot be read|was not written by this version of keyspread)"
         self._fails(partition, window, message)
         entries[window] = intact
@@ -338,22 +410,24 @@ class StreamMachine(RuleBasedStateMachine):
         """A query with another parameter of the operator does not resume from this state."""
         TRIED["other queries"] += 1
         self.spark.start("UTC", True, type(self.operator)(scale=2))
-        self._fails(*data.draw(st.sampled_from(self._stored())), r"parameters.*'scale': '1'.*'scale': '2'")
+        roots = [one for one in self._stored() if not _is_chunk(one[1])]
+        self._fails(*data.draw(st.sampled_from(roots)), r"parameters.*'scale': '1'.*'scale': '2'")
         self.spark.start("UTC", True)
         self.nullable = True
 
     def _fails(self, partition, window, message):
-        """Send every key into that window, or into the totals, so that the state is read."""
-        if self.spark.windowed and window[1] <= self.spark.before:
+        """Send every key into that window, or into the totals, so that the state is read; or close the window."""
+        chunk, start = _is_chunk(window), window[0]
+        end = start + self.spark.windows[0] if self.spark.windowed else None
+        if end is not None and end <= self.spark.before:
             return  # it is over: its rows would be late
-        rows = {0: [(window[0], key, 1) for key in self.values[1:]]}
-        before = {p: dict(v) for p, v in self.spark.versions.items()}
-        hit = {int(np.uint64(np.int64(_hash(row[1]))) % np.uint64(self.spark.workers)) for row in rows[0]}
-        if partition not in hit:
-            return
         TRIED["refusals"] += 1
+        rows = {0: [(start, key, 1) for key in self.values]}
+        before = {p: dict(v) for p, v in self.spark.versions.items()}
+        # In append mode a chunk is read when its window closes.
+        closes = chunk and self.spark.mode == "append"
         with pytest.raises(StateError, match=message) as caught:
-            self.spark.batch(rows)
+            self.spark.close(partition, -(-end // 1000)) if closes else self.spark.batch(rows)
         assert "\n" not in str(caught.value)
         self.spark.versions = before
 
@@ -414,8 +488,13 @@ class StreamMachine(RuleBasedStateMachine):
             held = {window for _, window in self._stored()}
             assert {window[0] for window in held} == {start for start, _ in self.model}
 
+        TRIED["chunks"] += sum(_is_chunk(window) for _, window in self._stored())
+
     def _start(self, row):
         return (row["start"] - moment(0)) // datetime.timedelta(microseconds=1) if self.spark.windowed else None
+
+    def teardown(self):
+        self.chunks.stop()
 
 
 # Fewer steps than hypothesis takes by default: more runs find more than longer ones.

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from frames import setting
 from keyspread import InputError, hash_keys
 from keyspread.framing import Frame
-from keyspread.operators import Operator
+from keyspread.operators import ColumnOperator, Operator
 from keyspread.spark import StreamWatch, Watch, aggregate, stream_settings
 from keyspread.spark.routing.tags import tags_of
 from keyspread.spark.streaming.blobs import StateError, from_blob, to_blob
@@ -81,6 +81,19 @@ class Reach(Operator):
 
     def finish(self, state):
         return {"n": state[0], "most": state[1]}
+
+
+class ColumnReach(ColumnOperator):
+    """The same by column."""
+
+    state = schema = "n bigint, most bigint"
+
+    def partial(self, rows, key):
+        found = rows.group_by(key).aggregate([([], "count_all"), ("value", "max")]).rename_columns([*key, "n", "most"])
+        return found.set_column(found.num_columns - 1, "most", found["most"].fill_null(-1))
+
+    def merge(self, states, key):
+        return states.group_by(key).aggregate([("n", "sum"), ("most", "max")]).rename_columns([*key, "n", "most"])
 
 
 @pytest.fixture(scope="module")
@@ -180,8 +193,8 @@ def test_tags_lead_where_spark_hashes_them(spark):
         assert found.places == list(range(many))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, seed):
+@pytest.mark.parametrize(("seed", "operator"), [(1, Reach), (2, ColumnReach)])
+def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, seed, operator):
     """Batches of any size, one of them empty; the query is restarted at random, also with another scheme."""
     dice = random.Random(seed)
     seen = []
@@ -189,7 +202,7 @@ def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, seed):
         put(tmp_path / "in", number, drawn(f"{seed}/{number}", dice.choice([0, 1, 40, 200]), 10.0 * number))
         if number == 3 or dice.random() < 0.4:
             stream = stream_of(streaming, tmp_path / "in")
-            totals = aggregate(stream, "key", Reach(), WORKERS, dice.choice([None, "d-choices"]))
+            totals = aggregate(stream, "key", operator(), WORKERS, dice.choice([None, "d-choices"]))
             seen += run(totals, tmp_path / "checkpoint", "update")
             assert_alike(latest(seen), plain(streaming.read.parquet(str(tmp_path / "in")), REACH, "key"), by_key)
 
@@ -205,15 +218,17 @@ def test_windows_equal_those_of_spark_itself(streaming, tmp_path, slide):
     by = (F.window("time", "10 seconds", slide), "key")
     options = {"window": "10 seconds", "slide": slide}
     ours = run(aggregate(stream, "key", Reach(), WORKERS, **options), tmp_path / "ours", "append")
+    columns = run(aggregate(stream, "key", ColumnReach(), WORKERS, **options), tmp_path / "columns", "append")
     sql = run(aggregate(stream, "key", REACH, WORKERS, **options), tmp_path / "sql", "append")
     theirs = stream.groupBy(*by).agg(*(F.expr(a).alias(n) for n, a in REACH.items()))
     expected = run(theirs, tmp_path / "theirs", "append")
     assert_alike(ours, expected, by_window)
+    assert_alike(columns, expected, by_window)
     assert_alike(sql, expected, by_window)
     bounded = streaming.read.parquet(str(tmp_path / "in"))
     expected = plain(bounded, REACH, *by)
     assert sum(row["n"] for row in ours) < sum(row["n"] for row in expected)  # some were too late
-    for aggregates, scheme in ((Reach(), None), (REACH, None), (REACH, "planned")):
+    for aggregates, scheme in ((Reach(), None), (ColumnReach(), None), (REACH, None), (REACH, "planned")):
         found = aggregate(bounded, "key", aggregates, WORKERS, scheme, time="time", **options).collect()
         assert_alike([row.asDict(True) for row in found], expected, by_window)
 
@@ -257,7 +272,9 @@ def test_windows_as_they_change_and_an_operator(streaming, tmp_path):
     bounded = streaming.read.parquet(str(tmp_path / "in"))
     stream = stream_of(streaming, tmp_path / "in").withWatermark("time", "1 minute")
     windows = run(
-        aggregate(stream, "key", Reach(), WORKERS, window="10 seconds", mode="update"), tmp_path / "windows", "update"
+        aggregate(stream, "key", ColumnReach(), WORKERS, window="10 seconds", mode="update"),
+        tmp_path / "windows",
+        "update",
     )
     expected = plain(bounded, REACH, F.window("time", "10 seconds"), "key")
     assert_alike(latest(windows, by_window), expected, by_window)
