@@ -15,6 +15,7 @@ from keyspread.kernels.relative_loads import (
     show_loads,
 )
 
+
 def row_with(members, workers):
     rows = np.zeros((2, (workers + 63) // 64), np.uint64)  # row 0 is not asked for
     rows[0] = np.uint64(2**64 - 1)

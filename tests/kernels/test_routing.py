@@ -100,7 +100,9 @@ def test_route_head_to_row(messages, sender, choices, rows):
     half = len(messages) // 2
     keys = keys_of(messages)
     routing.route_head_to_row(keys[:half], out[:half], sent, identity, balance, equal(balance), candidates, choices)
-    routing.route_head_to_row(keys[half:], out[half:], sent + half, identity, balance, equal(balance), candidates, choices)
+    routing.route_head_to_row(
+        keys[half:], out[half:], sent + half, identity, balance, equal(balance), candidates, choices
+    )
     assert (out.tolist(), balance.loads.tolist()) == expected(messages, sender, naive.Rules(choices=choices))[:2]
     for row in range(1, int(candidates.used[0])):  # every row holds the candidates of its owner
         key = int(candidates.owner[row])
