@@ -74,6 +74,11 @@ class OperatorParts:
             _sorted_by_hash(states), lambda batches: (own.finish(own.fold(table)) for table in _runs(batches))
         )
 
+    def result_of_whole_keys(self, moved: DataFrame) -> DataFrame:
+        """Return the result of rows in which every key is on one worker: there is nothing to merge."""
+        own = self.states
+        return self.unpacked(self.rows(moved), lambda batches: map(own.finish, own.make(batches)))
+
     def rows(self, df: DataFrame, first: Sequence[Column] = ()) -> DataFrame:
         """Return the rows in the form that `OperatorStates.make` reads: the hash, the key, all columns."""
         keys = [equal_as_spark_sees(df, name) for name in self._names]

@@ -24,6 +24,9 @@ from keyspread.spark.streaming.identity import difference
 Merge = Callable[[pa.Table], pa.Table]
 """Returns one row for each key of a table, in order of appearance."""
 
+Place = tuple[int, int | None]
+"""The number of a state partition, and how many there are, if that is known."""
+
 _ROWS = 50_000  # rows collected before they are merged
 
 
@@ -104,8 +107,10 @@ def processor(rules: StateRules) -> StatefulProcessor:
 
             task = TaskContext.get()
             assert task is not None
-            partition = task.partitionId()
-            return self.unpickled().merge(int(key[0]), partition, rows, self.blobs, self.handle.registerTimer)
+            # Spark takes this setting from the checkpoint, whatever the session says now.
+            partitions = task.getLocalProperty("spark.sql.shuffle.partitions")
+            place = task.partitionId(), partitions and int(partitions)
+            return self.unpickled().merge(int(key[0]), place, rows, self.blobs, self.handle.registerTimer)
 
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802, N803
             return self.unpickled().close(expiredTimerInfo.getExpiryTimeInMs(), self.blobs)
@@ -130,10 +135,10 @@ class StateMerger:
         self._rules = rules
 
     def merge(
-        self, tag: int, partition: int, rows: Iterator[Row], blobs: Any, close_at: Callable[[int], None]
+        self, tag: int, place: Place, rows: Iterator[Row], blobs: Any, close_at: Callable[[int], None]
     ) -> Iterator[Row]:
         """Merge the blobs of a batch into the state of this partition; `close_at` asks Spark to call `close`."""
-        self._check_place(tag, partition)
+        self._check_place(tag, *place)
         windowed, mode = self._rules.windowed, self._rules.mode
         arrived: dict[tuple[int, int], list[pa.Table]] = {}
         for row in rows:
@@ -170,13 +175,14 @@ class StateMerger:
             raise StateError(f"the checkpoint: {changed}")
         return table
 
-    def _check_place(self, tag: int, partition: int) -> None:
-        worker = tags_of(self._rules.workers).index(tag)
-        if partition != worker:
+    def _check_place(self, tag: int, partition: int, partitions: int | None) -> None:
+        # Both: a tag may lead to the right partition of a wrong number, and not every session tells us the number.
+        workers, worker = self._rules.workers, tags_of(self._rules.workers).index(tag)
+        if partition != worker or partitions not in (workers, None):
+            where = f"state partition {partition}" + ("" if partitions is None else f" of {partitions}")
             raise StateError(
-                f"the state of worker {worker} of {self._rules.workers} would be in state partition {partition}: the "
-                "checkpoint was made with another number of workers, which cannot change; use that number, or start "
-                "with a new checkpoint"
+                f"the state of worker {worker} of {workers} would be in {where}: the checkpoint was made with another "
+                "number of workers, which cannot change; use that number, or start with a new checkpoint"
             )
 
 
