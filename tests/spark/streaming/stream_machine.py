@@ -37,7 +37,7 @@ from keyspread.spark.aggregation.parameters import parameters_of
 from keyspread.spark.routing.tags import _spark_hash, tags_of
 from keyspread.spark.streaming import window_entries
 from keyspread.spark.streaming.blobs import StateError
-from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
+from keyspread.spark.streaming.state import STATE_PARTITIONS, StateRules, packer, processor, unpacker
 
 SECOND = 1_000_000  # all times are in µs
 # Length and slide of the windows. The ends of the last ones are between two milliseconds, in which Spark counts timers.
@@ -261,8 +261,8 @@ class FakeSpark:
         return [row for table in self.finish([out]) for row in self._named(table)]
 
     def _task(self, partition):
-        """Return the context of a task: the settings that it sees are those of the checkpoint."""
-        properties = {"spark.sql.shuffle.partitions": str(self.workers)}
+        """Return the context of a task. It sees two settings: one of the checkpoint, and that of the session now."""
+        properties = {STATE_PARTITIONS: str(self.workers), "spark.sql.shuffle.partitions": str(self.running)}
         return SimpleNamespace(partitionId=lambda: partition, getLocalProperty=properties.get)
 
     def close(self, partition, at):

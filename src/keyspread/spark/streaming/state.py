@@ -24,6 +24,8 @@ from keyspread.spark.streaming.part_log import append_part, take_parts
 from keyspread.spark.streaming.sorted_chunks import Fold, remove_sorted, update_sorted
 from keyspread.spark.streaming.window_entries import Window, WindowEntries, open_windows
 
+STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
+
 Place = tuple[int, int | None]
 """The number of a state partition, and how many there are, if that is known."""
 
@@ -90,9 +92,10 @@ def processor(rules: StateRules) -> StatefulProcessor:
 
             task = TaskContext.get()
             assert task is not None
-            # Spark takes this setting from the checkpoint, whatever the session says now.
-            partitions = task.getLocalProperty("spark.sql.shuffle.partitions")
-            place = task.partitionId(), partitions and int(partitions)
+            # Spark takes the number of state partitions from the checkpoint, whatever the session says now. Tasks see
+            # it as an internal setting; Spark 4.0 does not have that one and restores that of the session instead.
+            found = (task.getLocalProperty(name) for name in (STATE_PARTITIONS, "spark.sql.shuffle.partitions"))
+            place = task.partitionId(), next((int(number) for number in found if number), None)
             return self.unpickled().merge(int(key[0]), place, rows, self.blobs, self.handle.registerTimer)
 
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802, N803
