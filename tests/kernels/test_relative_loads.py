@@ -26,7 +26,7 @@ def row_with(members, workers):
 
 def ring_shows_the_values(relative):
     """Check every bit of the ring, of the digests and of `filled`, and the lower bounds."""
-    rows, _ = relative.ring.shape
+    rows = len(relative.ring)
     ring, digests, filled = (np.zeros_like(array) for array in (relative.ring, relative.digests, relative.filled))
     for worker, value in enumerate(relative.values.tolist()):
         row, word = int(value * relative.scale[0]) % rows, worker // 64
