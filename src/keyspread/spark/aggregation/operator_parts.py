@@ -15,8 +15,9 @@ from keyspread.spark.aggregation.key_types import check_key_types
 from keyspread.spark.aggregation.operator_states import OperatorStates, numbered
 from keyspread.spark.aggregation.parameters import parameters_of
 from keyspread.spark.aggregation.state_columns import OperatorError
+from keyspread.spark.capabilities import quiet_analysis, schema_of_ddl, to_arrow
 from keyspread.spark.failures import why
-from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash, quiet_analysis
+from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash
 from keyspread.spark.streaming.windows import window_of
 
 __all__ = ["OperatorError", "OperatorParts"]
@@ -34,8 +35,8 @@ class OperatorParts:
         fields = df.select(*(column(df, name) for name in names)).schema.fields
         check_key_types(names, fields)
         self._names, self._first, self._keys = list(names), list(first), [*first, *fields]
-        self._result = _result_schema(operator, fields)
-        state = _state_schema(operator)
+        self._result = _result_schema(df.sparkSession, operator, fields)
+        state = _state_schema(df.sparkSession, operator)
         self._state = [BinaryType()] if state is None else [field.dataType for field in state.fields]
         # How Spark maps its types to Arrow depends on the session's settings, so Spark is asked.
         self.states = OperatorStates(
@@ -98,13 +99,13 @@ def _numbered_schema(kinds: Sequence[DataType]) -> StructType:
     return StructType([StructField(name, kind) for name, kind in zip(numbered(len(kinds)), kinds, strict=True)])
 
 
-def _result_schema(operator: Operator[Any], keys: Sequence[StructField]) -> StructType:
+def _result_schema(spark: SparkSession, operator: Operator[Any], keys: Sequence[StructField]) -> StructType:
     name, declared = type(operator).__name__, getattr(operator, "schema", None)
     if not declared:
         raise InputError(f"{name} has no schema: declare what finish returns, as in schema = 'total double'")
     if operator.batches not in ("pandas", "arrow"):
         raise InputError(f"batches of {name} must be 'pandas' or 'arrow', got {operator.batches!r}")
-    schema = _parsed(declared)
+    schema = _parsed(spark, declared)
     if schema is None:
         raise InputError(
             f"schema of {name} must name and type what finish returns, as in 'total double', got {declared!r}"
@@ -116,11 +117,11 @@ def _result_schema(operator: Operator[Any], keys: Sequence[StructField]) -> Stru
     return schema
 
 
-def _state_schema(operator: Operator[Any]) -> StructType | None:
+def _state_schema(spark: SparkSession, operator: Operator[Any]) -> StructType | None:
     name, declared = type(operator).__name__, getattr(operator, "state", None)
     if declared is None:
         return None
-    schema = _parsed(declared) if isinstance(declared, str) and declared.strip() else None
+    schema = _parsed(spark, declared) if isinstance(declared, str) and declared.strip() else None
     if schema is None or len({field.name for field in schema.fields}) < len(schema.fields):
         raise InputError(
             f"state of {name} must name and type the fields of a state, as in 'n long, total double', got {declared!r}"
@@ -128,10 +129,10 @@ def _state_schema(operator: Operator[Any]) -> StructType | None:
     return schema
 
 
-def _parsed(declared: str) -> StructType | None:
+def _parsed(spark: SparkSession, declared: str) -> StructType | None:
     try:
         with quiet_analysis():
-            schema = StructType.fromDDL(declared)
+            schema = schema_of_ddl(spark, declared)
     except ParseException:
         return None
     return schema if isinstance(schema, StructType) else None
@@ -139,7 +140,7 @@ def _parsed(declared: str) -> StructType | None:
 
 def _arrow_schema(spark: SparkSession, what: str, operator: Operator[Any], schema: StructType) -> pa.Schema:
     try:
-        return spark.createDataFrame([], schema).toArrow().schema
+        return to_arrow(spark.createDataFrame([], schema)).schema
     except (PySparkException, pa.ArrowException) as problem:
         name = type(operator).__name__
         raise InputError(

@@ -22,6 +22,7 @@ from pyspark.sql.utils import is_remote
 
 from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.spark.capabilities import condition_of
 from keyspread.spark.failures import one_line_error
 from keyspread.spark.kafka.checks import check_brokers, check_topic, checked_names, checked_options, checked_topics
 from keyspread.spark.kafka.connector import no_connector
@@ -80,7 +81,7 @@ def kafka_source(
         rows = reader.format("kafka").options(**settings).load()
         _ = rows.schema  # over Spark Connect, this is what finds that the connector is missing
     except AnalysisException as problem:
-        if problem.getCondition() == "KAFKA_DATA_SOURCE_NOT_ENABLED":
+        if condition_of(problem) == "KAFKA_DATA_SOURCE_NOT_ENABLED":
             raise no_connector() from None
         raise one_line_error(problem) from None
     kind = "binary" if binary else "string"

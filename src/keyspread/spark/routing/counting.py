@@ -14,6 +14,7 @@ from keyspread.errors import InputError
 from keyspread.heavy_hitters import SpaceSaving
 from keyspread.planned.packing import Counts
 from keyspread.planned.plan import buckets_of
+from keyspread.spark.capabilities import to_arrow
 from keyspread.spark.routing.planned_sql import bucket_of, constant_array, element, slot_of
 from keyspread.threshold import least_hot_count
 
@@ -26,7 +27,7 @@ CELL_BITS = 7  # hot keys are counted in 128 cells of slots, enough to cut them 
 def count_buckets(rows: DataFrame, buckets: int) -> npt.NDArray[np.int64]:
     """Return the sum of the weights in each bucket."""
     bucket = bucket_of(F.col("hash"), buckets).alias("bucket")
-    found = rows.groupBy(bucket).agg(F.sum("weight").alias("load"), F.min("weight").alias("least")).toArrow()
+    found = to_arrow(rows.groupBy(bucket).agg(F.sum("weight").alias("load"), F.min("weight").alias("least")))
     if found.num_rows and (least := pc.min(found["least"]).as_py()) < 0:
         raise InputError(f"a weight must not be negative, got {least}; drop such rows, or set their weight to 0")
     loads = np.zeros(buckets, np.int64)
@@ -46,7 +47,7 @@ def count_hot(
     if not heavy.any():
         return (), {}
     cell = F.shiftright(slot_of(F.monotonically_increasing_id()), 31 - CELL_BITS)
-    found = (
+    found = to_arrow(
         rows.withColumn("cell", cell)
         .where(element(constant_array(heavy.astype(np.int64)), bucket_of(F.col("hash"), heavy.size)) == 1)
         .groupBy("hash", "cell")
@@ -55,7 +56,6 @@ def count_hot(
         .groupBy("hash")
         .agg(F.sum("rows").alias("messages"), F.collect_list(F.struct("cell", "rows")).alias("cells"))
         .where(F.col("messages") >= at_least)
-        .toArrow()
     )
     hot, cells = [], {}
     for row in found.to_pylist():
@@ -69,7 +69,7 @@ def count_hot(
 def count_by_summaries(rows: DataFrame, buckets: int, threshold: float) -> Counts:
     """Count rows in one pass. A key's share is off by at most a tenth of the threshold; buckets are exact."""
     capacity = int(_COUNTERS_PER_HOT_KEY / threshold) + 1
-    parts = rows.mapInArrow(_counter(buckets, capacity), _SCHEMA).toArrow().to_pylist()
+    parts = to_arrow(rows.mapInArrow(_counter(buckets, capacity), _SCHEMA)).to_pylist()
     loads = np.zeros(buckets, np.int64)
     summaries = [SpaceSaving(capacity)]
     for part in parts:
