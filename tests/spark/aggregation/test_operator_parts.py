@@ -461,12 +461,31 @@ PAIR = pa.struct([("a", pa.int64()), ("b", pa.string())])
         (Decimal("1.5"), pa.int64(), "Decimal('1.5') is not a whole number"),
         (Decimal("NaN"), pa.int64(), "Decimal('NaN') is not a whole number"),
         (math.inf, pa.int64(), "inf is not a whole number"),
+        (pd.NaT, pa.timestamp("us"), "NaT is no time; use None"),
+        (pd.NaT, pa.date32(), "NaT is no time; use None"),
         (1.5, pa.timestamp("us", "UTC"), "1.5 is not a whole number"),
         (1.5, pa.date32(), "1.5 is not a whole number"),
     ],
 )
 def test_a_value_that_arrow_would_cut_is_refused(value, kind, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        to_array([None, value], kind)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "message"),
+    [
+        (1e300, pa.float32(), "1e\\+300 is too large for a float"),
+        ([10**300], pa.list_(pa.float32()), "is too large for a float"),
+        (datetime.datetime(2024, 1, 2, 3), pa.date32(), "is a time, not a date"),
+        (datetime.date(2024, 1, 2), pa.timestamp("us"), "is a date, not a time"),
+        (datetime.datetime(2024, 1, 2), pa.timestamp("us", "UTC"), "must have a time zone"),
+        (datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC), pa.timestamp("us"), "must have no time zone"),
+        (pd.Timestamp(1, unit="ns"), pa.timestamp("us"), "has nanoseconds"),
+    ],
+)
+def test_a_number_or_time_that_arrow_would_change_is_refused(value, kind, message):
+    with pytest.raises(ValueError, match=message):
         to_array([None, value], kind)
 
 

@@ -109,6 +109,19 @@ def test_two_columns_of_one_name(spark, unprotected):
     rows = skewed(spark, 10).repartition(2, "id").selectExpr("key", "id AS twice", "value AS twice")
     with pytest.raises(InputError, match="2 columns are called 'twice'; rename them"):
         spread(rows, "key", 2, "d-choices")
+    rows = rows.toDF("key", "Twice", "twice")
+    with pytest.raises(InputError, match="2 columns are called 'Twice' or 'twice'; rename them"):
+        spread(rows, "key", 2, "d-choices")
+    with setting(spark, "spark.sql.caseSensitive", "true"):
+        assert spread(rows, "key", 2, "d-choices").count() == 10
+
+
+@pytest.mark.parametrize("length", ["0", "40"])
+def test_a_plan_that_spark_cuts_short_tells_nothing(spark, unprotected, length):
+    rows = skewed(spark, 10).repartition(2, "id")
+    message = f"only the beginning .*: raise spark.sql.maxPlanStringLength, or set {PROTECTION[0]}"
+    with setting(spark, "spark.sql.maxPlanStringLength", length), pytest.raises(InputError, match=message):
+        spread(rows, "key", 2, "d-choices")
 
 
 def upstreams(spark):
@@ -147,6 +160,8 @@ def upstreams(spark):
         "wide": (behind.select("*", *constants), "fingerprint"),
         "wide rand": (behind.select("*", *constants, F.rand()), r"\(rand\)"),
         "wide, not to be split": (behind.select("*", *constants).distinct(), "raise spark.sql.debug.maxToStringFields"),
+        "distinct": (rows.selectExpr("key", "double(id) AS x").distinct(), "fingerprint"),
+        "least": (rows.groupBy("key").agg(F.min(F.col("value") / 3), F.count("*")), "fingerprint"),
         "average": (rows.groupBy("key").agg(F.avg("value").alias("mean")), "column 'mean' is a floating-point number"),
     }
 

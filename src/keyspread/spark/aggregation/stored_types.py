@@ -4,11 +4,16 @@ How Spark hands its types to Arrow depends on the session: its time zone, large 
 may be null. A state outlives the session, so it is kept in one form: times in UTC, small offsets, all nullable.
 """
 
+import math
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType:
@@ -52,8 +57,9 @@ def comparable_values(column: Any) -> list[Any]:
 def to_array(values: list[Any], kind: pa.DataType) -> pa.Array:
     """Return Python values as an Arrow array; unlike `pa.array`, refuse what would be stored as something else.
 
-    `pa.array` cuts 1.5 to a whole number, drops the fields that a struct does not have, fills those that are missing
-    with null, and takes text as a list of its characters.
+    `pa.array` cuts 1.5 to a whole number and a time to its date or its microsecond, makes 1e300 an infinite float,
+    takes a time without a zone as UTC and text as a list of its characters, drops the fields that a struct does not
+    have and fills those that are missing with null.
     """
     if _is_cut_by_arrow(kind) and not (pa.types.is_integer(kind) and {*map(type, values)} <= {int, type(None)}):
         for value in values:
@@ -84,7 +90,9 @@ def _without_times(kind: pa.DataType) -> pa.DataType:
 
 
 def _is_cut_by_arrow(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_nested(kind))
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_nested(kind) or pa.types.is_float32(kind)
+    )
 
 
 def _contains_map(kind: pa.DataType) -> bool:
@@ -97,6 +105,11 @@ def _check(value: Any, kind: pa.DataType) -> None:
     if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
         if isinstance(value, (float, np.floating, Decimal)) and value % 1 != 0:  # true for NaN and infinity, too
             raise ValueError(f"{value!r} is not a whole number")
+        if isinstance(value, date):
+            _check_time(value, kind)
+    elif pa.types.is_float32(kind):
+        if isinstance(value, (int, float, np.floating)) and _LARGEST_FLOAT < _size(value) < math.inf:
+            raise ValueError(f"{value!r} is too large for a float; declare a double")
     elif pa.types.is_map(kind):
         for key, item in value.items() if isinstance(value, dict) else value:
             _check(key, kind.key_type)
@@ -112,6 +125,29 @@ def _check(value: Any, kind: pa.DataType) -> None:
             raise ValueError(f"a struct must be a dict of {', '.join(names)}, got {value!r}")
         for field in kind:
             _check(value[field.name], field.type)
+
+
+def _size(number: Any) -> Any:
+    return abs(number)
+
+
+def _check_time(value: date, kind: pa.DataType) -> None:
+    """Refuse a date or time of Python or pandas that would be stored as another one."""
+    if value is pd.NaT:
+        raise ValueError("NaT is no time; use None")
+    if pa.types.is_date(kind) and isinstance(value, datetime):
+        raise ValueError(f"{value!r} is a time, not a date; use its date()")
+    if not pa.types.is_timestamp(kind):
+        return
+    if not isinstance(value, datetime):
+        raise ValueError(f"{value!r} is a date, not a time; use a datetime")
+    if (value.tzinfo is None) != (kind.tz is None):
+        wanted = "no time zone" if kind.tz is None else "a time zone"
+        raise ValueError(
+            f"{value!r} must have {wanted}, because its type is {'timestamp' if kind.tz else 'timestamp_ntz'}"
+        )
+    if kind.unit == "us" and getattr(value, "nanosecond", 0):
+        raise ValueError(f"{value!r} has nanoseconds, of which Spark keeps microseconds; use floor('us')")
 
 
 def _with_dicts(value: Any, kind: pa.DataType) -> Any:

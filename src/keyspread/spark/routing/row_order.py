@@ -19,7 +19,7 @@ from contextlib import contextmanager, redirect_stdout
 from itertools import takewhile
 from typing import NamedTuple
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -73,6 +73,7 @@ _BY_CHANCE = re.compile(
     r"any_value|nth_value|collect_list|collect_set|listagg|string_agg)\("
     r"|\b(Sample|LocalLimit|GlobalLimit|CollectLimit) "
 )
+_EXACT = re.compile(r"(partial_|merge_)?(count|min|max)$")  # aggregates without rounding
 _HIDDEN = re.compile(r"\.\.\. \d+ more fields")  # spark.sql.debug.maxToStringFields
 _REMEDY = (
     f"set {PROTECTION[0]} and {PROTECTION[1]} to true (Spark 4.1 and newer), "
@@ -87,8 +88,7 @@ def repeatable_order(df: DataFrame) -> Column | None:
     """
     if is_protected(df.sparkSession):
         return None
-    plan = _physical_plan(df)
-    operators = [] if plan is None else operators_of(plan)
+    operators = operators_of(_physical_plan(df))
     if has_fixed_order(operators):
         return None
     _refuse_changing_rows(operators)
@@ -97,7 +97,7 @@ def repeatable_order(df: DataFrame) -> Column | None:
         for field in df.schema.fields
         if contains(field.dataType, lambda kind: isinstance(kind, (T.DoubleType, T.FloatType)))
     ]
-    if inexact and any(re.search(r"(Aggregate|Window)$", one.name) for one in operators):
+    if inexact and any(_may_round(one) for one in operators):
         raise InputError(
             f"column {inexact[0]!r} is a floating-point number and the rows come from an aggregate, so a retried task "
             f"may compute other last digits: {_REMEDY}"
@@ -117,6 +117,17 @@ def _refuse_changing_rows(operators: "Sequence[Operator]") -> None:
         )
 
 
+def _may_round(one: "Operator") -> bool:
+    """Return whether an operator may compute floating-point numbers whose last digits depend on the order of rows."""
+    functions = re.search(r"functions=\[(.*?)\](?:, output|\))", one.details)
+    if one.name.endswith("Aggregate") and functions is not None:
+        names, nested = functions[1], 1
+        while nested:
+            names, nested = re.subn(r"\([^()]*\)", "", names)
+        return not all(_EXACT.match(name) for name in names.split(", ") if name)
+    return one.name.endswith(("Aggregate", "Window"))
+
+
 def _hides_fields(operators: "Sequence[Operator]") -> bool:
     """Return whether Spark printed only the first fields of an operator that is behind a shuffle, or is one."""
     return any(
@@ -130,8 +141,7 @@ def _look_at_each_column(df: DataFrame) -> None:
     names = df.columns
     for part in (names[: len(names) // 2], names[len(names) // 2 :]):
         some = df.select(*map(quoted, part))
-        plan = _physical_plan(some)
-        operators = [] if plan is None else operators_of(plan)
+        operators = operators_of(_physical_plan(some))
         _refuse_changing_rows(operators)
         if not _hides_fields(operators):
             continue
@@ -222,10 +232,11 @@ def fingerprint(df: DataFrame) -> Column:
     Unlike Spark's own hash of several columns it tells ('a', null) from (null, 'a') and 0.0 from -0.0, and it takes
     maps and variants.
     """
-    names = df.columns
-    twice = [name for name in names if names.count(name) > 1]
+    names = df.columns if _is_on(df.sparkSession, "spark.sql.caseSensitive") else [name.lower() for name in df.columns]
+    twice = [name for name, known in zip(df.columns, names, strict=True) if names.count(known) > 1]
     if twice:
-        raise InputError(f"{names.count(twice[0])} columns are called {twice[0]!r}; rename them")
+        called = "" if len({*twice}) == 1 else f" or {next(name for name in twice if name != twice[0])!r}"
+        raise InputError(f"{len(twice)} columns are called {twice[0]!r}{called}; rename them")
     whole = F.xxhash64(*(part for field in df.schema.fields for part in _parts(F.col(quoted(field.name)), field)))
     for field in df.schema.fields:
         try:
@@ -265,16 +276,17 @@ def _parts_of_type(value: Column, kind: T.DataType) -> list[Column]:
     return [value]
 
 
-def _physical_plan(df: DataFrame) -> str | None:
-    """Return the text of the physical plan, or None if Spark does not tell it. Works for streams and under Connect."""
-    try:
-        with _own_prints() as printed:
-            df.explain()
-    except PySparkException:
-        return None
+def _physical_plan(df: DataFrame) -> str:
+    """Return the text of the physical plan. Works for streams and under Connect."""
+    with _own_prints() as printed:
+        df.explain()
     text = printed.getvalue()
-    cut_short = re.search(r"\.\.\. \d+ more characters", text)  # spark.sql.maxPlanStringLength
-    return None if cut_short else text
+    if re.search(r"\.\.\. \d+ more characters|Truncated plan of \d+ characters", text):
+        raise InputError(
+            "Spark prints only the beginning of the physical plan, so keyspread cannot tell whether a retried task "
+            f"would compute other rows: raise spark.sql.maxPlanStringLength, or {_REMEDY}"
+        )
+    return text
 
 
 @contextmanager
