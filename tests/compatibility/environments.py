@@ -25,13 +25,15 @@ SPARKS = {
     "4.3": (),  # the newest, which requirements.lock has: the developers' own environment
 }
 """Version of Spark -> what its environment needs."""
+LOWEST = "lowest"
+"""The environment with the lowest version of each package that pyproject.toml allows."""
 
 
 def python_of(version: str) -> Path:
     """Return the Python of the environment for a version of Spark; build it if its packages have changed."""
-    if not SPARKS[version]:
+    if SPARKS.get(version) == ():
         return Path(sys.executable)
-    folder = FOLDER / f"spark-{version}"
+    folder = FOLDER / (version if version == LOWEST else f"spark-{version}")
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     packages, stamp = requirements(version), folder / "keyspread-set-up"
     state = hashlib.sha256((packages + str(ROOT)).encode()).hexdigest()
@@ -41,14 +43,17 @@ def python_of(version: str) -> Path:
     _uv("venv", "--clear", "--python", sys.executable, str(folder))
     (folder / "requirements.txt").write_text(packages)
     install = ("pip", "install", "--python", str(python))
-    _uv(*install, "--require-hashes", "-r", str(folder / "requirements.txt"))
+    hashes = [] if version == LOWEST else ["--require-hashes"]
+    _uv(*install, *hashes, "-r", str(folder / "requirements.txt"))
     _uv(*install, "--no-deps", "--no-build-isolation", "-e", str(ROOT))
     stamp.write_text(state)
     return python
 
 
 def requirements(version: str) -> str:
-    """Return the packages of a version, with their hashes."""
+    """Return the packages of a version, with their hashes; the lowest versions without."""
+    if version == LOWEST:
+        return (LOCKS / "lowest.txt").read_text()
     own = _blocks((LOCKS / f"spark-{version}.txt").read_text())
     others = [block for block in _blocks(LOCK.read_text()) if _name(block) not in set(map(_name, own))]
     return "".join([*others, *own])
@@ -57,6 +62,9 @@ def requirements(version: str) -> str:
 def write_locks() -> None:
     """Write the packages of every version that requirements.lock does not have."""
     LOCKS.mkdir(exist_ok=True)
+    every = ("pip", "compile", "pyproject.toml", "--extra", "all", "--group", "dev", "--python-version", "3.11")
+    plain = ("--no-header", "--no-annotate")
+    _uv(*every, *plain, "--resolution", "lowest-direct", "--output-file", str(LOCKS / f"{LOWEST}.txt"))
     newest = set(_blocks(LOCK.read_text()))
     for version, needs in SPARKS.items():
         if not needs:
@@ -64,9 +72,8 @@ def write_locks() -> None:
         with tempfile.TemporaryDirectory() as folder:
             wanted, found = Path(folder) / "wanted.txt", Path(folder) / "found.txt"
             wanted.write_text("\n".join(needs))
-            where = ("pyproject.toml", "--extra", "all", "--group", "dev", "--output-file", str(found))
-            how = ("--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate")
-            _uv("pip", "compile", *where, "--constraint", str(wanted), *how)
+            where = ("--constraint", str(wanted), "--output-file", str(found))
+            _uv(*every, *plain, "--universal", "--generate-hashes", *where)
             own = [block for block in _blocks(found.read_text()) if block not in newest]
         (LOCKS / f"spark-{version}.txt").write_text("".join(own))
 

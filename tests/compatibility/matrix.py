@@ -1,8 +1,9 @@
 """Run the compatibility tests on several versions of Spark, and write the table of what works where.
 
 python matrix.py [VERSION ...] (default: all): on each version the tests of this folder on classic Spark and over
-Connect, and the test that kills an executor behind a shuffle. The table in docs/versions.md is written from the results
-in `.matrix`, if every version has some.
+Connect, and the test that kills an executor behind a shuffle. "lowest" is the lowest version of each package that
+pyproject.toml allows, on which the quick tests of the whole project run. The table in docs/versions.md is written from
+the results in `.matrix`, if every version has some.
 """
 
 import json
@@ -14,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from environments import FOLDER, ROOT, SPARKS, python_of
+from environments import FOLDER, LOWEST, ROOT, SPARKS, python_of
 
 PAGE = ROOT / "docs" / "versions.md"
 BEGIN, END = "<!-- the table: ./dev matrix writes it -->\n", "<!-- end of the table -->\n"
@@ -24,6 +25,7 @@ STEPS: dict[str, tuple[list[str], dict[str, str]]] = {
     "Connect": ([HERE], {"KEYSPREAD_TEST_REMOTE": "local[2]"}),
     "killed executor": ([f"{HERE}/test_killed_executor.py", "--slow"], {}),
 }
+QUICK: dict[str, tuple[list[str], dict[str, str]]] = {"quick tests": (["--quick", "tests", "src"], {})}
 MARKS = {"failed": "FAILS", "skipped": ""}
 
 
@@ -31,8 +33,8 @@ def main(arguments: list[str]) -> int:
     """Run the versions and return 1 if a test failed."""
     versions = arguments or list(SPARKS)
     for version in versions:
-        if version not in SPARKS:
-            print(f"./dev: no Spark {version!r}; matrix takes {', '.join(SPARKS)}", file=sys.stderr)
+        if version not in (*SPARKS, LOWEST):
+            print(f"./dev: no Spark {version!r}; matrix takes {', '.join(SPARKS)} and {LOWEST}", file=sys.stderr)
             return 2
     failed = [f"{version} {step}" for version in versions for step in _failed_steps(version)]
     if all(_results(version).is_file() for version in SPARKS):
@@ -48,8 +50,8 @@ def _failed_steps(version: str) -> list[str]:
     results.unlink(missing_ok=True)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     failed = []
-    for step, (arguments, settings) in STEPS.items():
-        print(f"\n== Spark {version}, {step}", flush=True)
+    for step, (arguments, settings) in (QUICK if version == LOWEST else STEPS).items():
+        print(f"\n== {version}, {step}", flush=True)
         begin = time.monotonic()
         pytest = [python, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
         environment = {**inherited, **settings, "KEYSPREAD_WORKS": str(results)}

@@ -35,14 +35,14 @@ def checks(*, start_spark: bool = False) -> list[Check]:
 
 def _run_checks(start_spark: bool) -> Iterator[Check]:
     yield _python()
-    yield _package("numpy", "1.26", "pip install -U keyspread")
+    yield _package("numpy", "1.23.5", "pip install -U keyspread")
     yield _guarded("kernels", "pip install -U numba, or set NUMBA_CACHE_DIR to a writable folder", _kernels)
-    yield _package("pyarrow", "18", "pip install -U keyspread")
+    yield _package("pyarrow", "14.0.1", "pip install -U keyspread")
     yield _package("xxhash", "3.4", "pip install -U keyspread")
-    spark = _package("pyspark", "4.1", "pip install -U 'keyspread[spark]'")
+    spark = _package("pyspark", "3.5", "pip install -U 'keyspread[spark]'")
     yield spark
-    yield _package("pandas", "2.2", "pip install 'pandas>=2.2,<3'", below="3")
-    yield _package("protobuf", "6.33.5", "pip install -U 'keyspread[spark]'")
+    yield _package("pandas", "1.5.3", "pip install 'pandas>=1.5.3,<3'", below="3")
+    yield _package("protobuf", "4.21", "pip install -U 'keyspread[spark]'")
     java = _java_check() if spark.ok else _NO_SPARK
     yield java
     if start_spark and spark.ok and java.ok:
@@ -50,7 +50,7 @@ def _run_checks(start_spark: bool) -> Iterator[Check]:
     yield _extra("connect", {"grpcio": "0", "grpcio-status": "0", "zstandard": "0"}, "only Spark Connect needs it")
     yield _kafka()
     yield _extra("cli", {"typer": "0.16", "rich": "13"}, "only the command line needs it")
-    needs = {"matplotlib": "3.8", "jinja2": "3.1", "pandas": "2.2"}
+    needs = {"matplotlib": "3.8", "jinja2": "3.1", "pandas": "1.5.3"}
     yield _extra("report", needs, "only keyspread reproduce and plots need it")
 
 
@@ -115,7 +115,8 @@ _NO_SPARK = Check("java", False, "not checked, because pyspark is missing", "pip
 
 def _java_check() -> Check:
     found = _guarded("java", "pip install 'keyspread[java]'", _java)
-    return replace(found, detail=found.detail.partition("; run: ")[0])  # the remedy has its own line
+    detail, _, remedies = found.detail.partition("; run: ")  # the remedy has its own line
+    return replace(found, detail=detail, remedy=remedies.partition(", or ")[0] or found.remedy)
 
 
 def _java() -> str:

@@ -24,7 +24,14 @@ from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.spark.capabilities import condition_of
 from keyspread.spark.failures import one_line_error
-from keyspread.spark.kafka.checks import check_brokers, check_topic, checked_names, checked_options, checked_topics
+from keyspread.spark.kafka.checks import (
+    check_brokers,
+    check_topic,
+    checked_names,
+    checked_options,
+    checked_topics,
+    without_secrets,
+)
 from keyspread.spark.kafka.connector import no_connector
 
 _API_TIMEOUT = 60  # seconds: Kafka's default.api.timeout.ms
@@ -83,7 +90,8 @@ def kafka_source(
     except AnalysisException as problem:
         if condition_of(problem) == "KAFKA_DATA_SOURCE_NOT_ENABLED":
             raise no_connector() from None
-        raise one_line_error(problem) from None
+        known = one_line_error(problem)
+        raise type(known)(without_secrets(str(known), options)) from None
     kind = "binary" if binary else "string"
     return rows.select(*(F.col(name).cast(kind) for name in ("key", "value")), *_POSITION).toDF(*names)
 
