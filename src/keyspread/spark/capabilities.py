@@ -15,6 +15,8 @@ from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
+from keyspread.spark.shipping import shipped
+
 Batches = Iterator[Any]  # of one pa.Array, or of a tuple of them
 
 
@@ -57,20 +59,23 @@ def column_function(function: Callable[[Batches], Iterator[pa.Array]], columns: 
 
     Before Spark 4.1 the arrays travel as pandas Series.
     """
+    kernel = shipped(function if hasattr(F, "arrow_udf") else _of_series(function))
+
+    def call(batches: Batches) -> Any:
+        return kernel(batches)
+
+    # Spark reads from the annotations what the function takes.
     if hasattr(F, "arrow_udf"):
-
-        def arrays(batches: Batches) -> Iterator[pa.Array]:
-            return function(batches)
-
-        arrays.__annotations__ = _annotations(pa.Array, columns)  # Spark reads from them what the function takes
-        return F.arrow_udf(arrays, kind)
+        call.__annotations__ = _annotations(pa.Array, columns)
+        return F.arrow_udf(call, kind)
     import pandas as pd
 
-    def series(batches: Batches) -> Iterator[pd.Series]:
-        return (array.to_pandas() for array in function(map(_as_arrays, batches)))
+    call.__annotations__ = _annotations(pd.Series, columns)
+    return F.pandas_udf(call, kind)  # type: ignore[attr-defined]
 
-    series.__annotations__ = _annotations(pd.Series, columns)
-    return F.pandas_udf(series, kind)  # type: ignore[attr-defined]
+
+def _of_series(function: Callable[[Batches], Iterator[pa.Array]]) -> Callable[[Batches], Iterator[Any]]:
+    return lambda batches: (array.to_pandas() for array in function(map(_as_arrays, batches)))
 
 
 def _annotations(one: Any, columns: int) -> dict[str, Any]:

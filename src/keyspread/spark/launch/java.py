@@ -56,7 +56,7 @@ def needs() -> Needs:
     try:
         from pyspark.find_spark_home import _find_spark_home
 
-        (core,) = (Path(_find_spark_home()) / "jars").glob("spark-core_*.jar")  # type: ignore[no-untyped-call]
+        (core,) = (Path(_find_spark_home()) / "jars").glob("spark-core_*.jar")
         with zipfile.ZipFile(core) as jar, jar.open("org/apache/spark/SparkContext.class") as file:
             major = int.from_bytes(file.read(8)[6:], "big")  # 52 is Java 8, 61 is Java 17
     except (ImportError, ValueError, OSError, KeyError, zipfile.BadZipFile):  # a Spark of a vendor, packed differently
