@@ -1,9 +1,9 @@
 """Run the compatibility tests on several versions of Spark, and write the table of what works where.
 
 python matrix.py [VERSION ...] (default: all): on each version the tests of this folder on classic Spark and over
-Connect, and the test that kills an executor behind a shuffle. "lowest" is the lowest version of each package that
-pyproject.toml allows, on which the quick tests of the whole project run. The table in docs/versions.md is written from
-the results in `.matrix`, if every version has some.
+Connect, then the slow ones, which kill an executor behind a shuffle and install the wheel into a new environment.
+"lowest" is the lowest version of each package that pyproject.toml allows, on which the quick tests of the whole project
+run. The table in docs/versions.md is written from the results in `.matrix`, those of the last run on each version.
 """
 
 import json
@@ -23,7 +23,7 @@ HERE = "tests/compatibility"
 STEPS: dict[str, tuple[list[str], dict[str, str]]] = {
     "classic": ([HERE], {}),
     "Connect": ([HERE], {"KEYSPREAD_TEST_REMOTE": "local[2]"}),
-    "killed executor": ([f"{HERE}/test_killed_executor.py", "--slow"], {}),
+    "killed executor, wheel": ([HERE, "--slow"], {}),
 }
 QUICK: dict[str, tuple[list[str], dict[str, str]]] = {"quick tests": (["--quick", "tests", "src"], {})}
 MARKS = {"failed": "FAILS", "skipped": ""}
@@ -37,9 +37,7 @@ def main(arguments: list[str]) -> int:
             print(f"./dev: no Spark {version!r}; matrix takes {', '.join(SPARKS)} and {LOWEST}", file=sys.stderr)
             return 2
     failed = [f"{version} {step}" for version in versions for step in _failed_steps(version)]
-    if all(_results(version).is_file() for version in SPARKS):
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(before + BEGIN + table() + END + rest.partition(END)[2])
+    write_table()
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
@@ -66,11 +64,18 @@ def _results(version: str) -> Path:
     return FOLDER / f"works-{version}.jsonl"
 
 
+def write_table() -> None:
+    """Write the table into the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(before + BEGIN + table() + END + rest.partition(END)[2], encoding="utf-8")
+
+
 def table() -> str:
     """Return the table of what works where, in Markdown: a row per feature, a column per version."""
     found: dict[str, dict[str, dict[bool, set[str]]]] = {}
     for version in SPARKS:
-        for line in map(json.loads, _results(version).read_text().splitlines()):
+        file = _results(version)
+        for line in map(json.loads, file.read_text().splitlines() if file.is_file() else []):
             cells = found.setdefault(line["feature"], {}).setdefault(version, {})
             cells.setdefault(line["connect"], set()).add(line["found"])
     rows = [["", *SPARKS], ["---"] * (len(SPARKS) + 1)]
@@ -81,7 +86,7 @@ def table() -> str:
 
 def _cell(found: dict[bool, set[str]]) -> str:
     classic, connect = (_word(found.get(kind, set())) for kind in (False, True))
-    return classic if connect in ("", classic) else f"{classic}; Connect: {connect}"
+    return classic or "–" if connect in ("", classic) else f"{classic}; Connect: {connect}"
 
 
 def _word(found: set[str]) -> str:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
 from keyspread.errors import KeyspreadError
 
@@ -137,7 +139,8 @@ def _spark_counts() -> str:
         rows = spark.range(1000).mapInArrow(lambda batches: batches, "id long").count()
         if rows != 1000:
             raise KeyspreadError(f"Spark counted {rows} of 1000 rows")
-        return f"Spark {spark.version} counted 1000 rows through a Python worker"
+        counted = f"Spark {spark.version} counted 1000 rows through a Python worker"
+        return f"{counted}; checksums of shuffles {_checksums(spark)}"
     finally:
         if not was_running:
             spark.stop()
@@ -154,9 +157,26 @@ def _extra(name: str, packages: dict[str, str], needed_by: str) -> Check:
 
 
 def _kafka() -> Check:
+    """Check that Spark has the connector in its cache. Whether it could be downloaded is only known at the start."""
     try:
-        connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
-    except PackageNotFoundError:
+        version("pyspark")
+        from keyspread.spark.kafka.connector import connector
+    except (PackageNotFoundError, ImportError, KeyspreadError):
         return Check("kafka", False, "needs pyspark", "pip install 'keyspread[kafka]'", needed=False)
-    # Spark downloads the connector when a session asks for it, so nothing can be missing here.
-    return Check("kafka", True, f"Spark downloads it if spark.jars.packages is {connector}", needed=False)
+    _, module, number = connector().split(":")
+    jar = f"{module}-{number}.jar"
+    caches = [Path.home() / name / "jars" for name in (".ivy2", ".ivy2.5.2")]
+    if any((cache / f"org.apache.spark_{jar}").is_file() for cache in caches):
+        return Check("kafka", True, f"{jar} is in Spark's cache", needed=False)
+    tokens = jar.replace("spark-sql-kafka", "spark-token-provider-kafka")
+    remedy = f"without a network, pass --jars {jar},{tokens} with the kafka-clients and commons-pool2 that they need"
+    detail = f"not in Spark's cache: Spark downloads {connector()} at the first use"
+    return Check("kafka", False, detail, remedy, needed=False)
+
+
+def _checksums(spark: Any) -> str:
+    from keyspread.spark.routing.row_order import is_protected
+
+    if is_protected(spark):
+        return "on: Spark re-runs a stage whose rows went elsewhere at a retry"
+    return "off or absent: rows behind a shuffle are routed in the order of a hash of the row"

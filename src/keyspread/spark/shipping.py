@@ -20,8 +20,8 @@ def shipped(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if importlib.util.find_spec("keyspread") is None:
             raise ModuleNotFoundError(
                 "keyspread is not installed on this executor: install it there (pip install keyspread), or ship it "
-                "with the job: --archives with a packed environment, or --py-files with keyspread and executors that have "
-                "numpy, numba, pyarrow and xxhash (docs/platforms.md)"
+                "with the job: --archives with a packed environment, or --py-files with keyspread and executors that "
+                "have numpy, numba, pyarrow and xxhash (docs/platforms.md)"
             )
         return pickle.loads(packed)(batches)
 

@@ -47,7 +47,8 @@ def test_the_cases_pass_with_a_real_broker():
 
 
 def test_the_connector_belongs_to_the_installed_spark(monkeypatch):
-    assert connector() == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    scala = {"3": "2.12", "4": "2.13"}[pyspark.__version__[0]]
+    assert connector() == f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{pyspark.__version__}"
     monkeypatch.setattr(pyspark, "__version__", "4.1.0.dev3")
     assert connector().endswith(":4.1.0-preview3")
 
