@@ -5,11 +5,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import configuration, settings
+from hypothesis import HealthCheck, Phase, configuration, settings
 
-# No deadline: how long an example takes depends on the machine. CI tries the same examples every time, so that a change
-# is not held up by an example that has nothing to do with it; developers try new ones.
-settings.register_profile("keyspread", deadline=None, derandomize=bool(os.environ.get("CI")))
+# No deadline, and no check of speed: how long an example takes depends on the machine and on what else runs there. CI
+# tries the same examples every time, so that a change is not held up by an example that has nothing to do with it;
+# developers try new ones. Who only wants to know whether a test fails need not wait for a small example of it.
+phases = [Phase.explicit, Phase.reuse, Phase.generate] if os.environ.get("KEYSPREAD_TEST_NO_SHRINKING") else list(Phase)
+settings.register_profile(
+    "keyspread",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate]
+    if os.environ.get("KEYSPREAD_TEST_NO_SHRINKING")
+    else list(Phase),
+)
 settings.load_profile("keyspread")
 # Examples that failed are kept in the project, in whatever folder pytest was started.
 configuration.set_hypothesis_home_dir(Path(__file__).resolve().parent.parent / ".hypothesis")

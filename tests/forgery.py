@@ -3,7 +3,7 @@
     ./dev python tests/forgery.py [TRIES] [SEED]
 
 changes one to three values of a real snapshot or plan at random, and prints how many were refused, how many are still
-valid (they must route), and how many raised anything else. The tests use the same changes.
+valid (they must route as a sender does), and how many raised anything else. The tests use the same changes.
 """
 
 import json
@@ -11,11 +11,13 @@ import struct
 import sys
 import traceback
 import zlib
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from keyspread import SCHEMES, InputError, Plan, Sender, SnapshotError, plan
+from keyspread.checks import LARGEST_TOTAL
 from keyspread.online.snapshot import _TYPES, FRAME
 from keyspread.streams import zipf
 
@@ -117,11 +119,44 @@ def try_snapshot(seed: int) -> bool:
     except SnapshotError as error:
         check_message(str(error))
         return True
-    routed = restored.route(stream[1500:])
-    assert 0 <= routed.min() <= routed.max() < restored.workers
-    restored.head()
-    Sender.restore(restored.snapshot())
+    follow(restored, random, stream)
     return False
+
+
+def follow(sender: Sender, random: np.random.Generator, stream: Any) -> None:
+    """Route enough for a wrong state to show: the old hot key and a new one, through reviews, fades and take-overs.
+
+    Whatever a snapshot says that is not refused, the sender keeps its promises from there on, and a snapshot of it
+    describes it.
+    """
+    hot = sender.head()[0][0] if sender.head() else int(stream[0])
+    routed_since: Counter[int] = Counter()
+    for batch, key in enumerate((hot, hot, -7, hot)):
+        keys = np.concatenate([np.full(1500, key), random.integers(1000 * batch, 1000 * batch + 800, 500), stream])
+        random.shuffle(keys)
+        before, loads = sender.messages, sender.loads
+        if before + keys.size > LARGEST_TOTAL:  # a number that no sender reaches; its own snapshot would be refused
+            return
+        twin = Sender.restore(sender.snapshot())
+        try:
+            routed = sender.route(keys)
+        except InputError as error:  # any sender says so when it has counted as much as it can count
+            check_message(str(error))
+            if int(loads.sum()) + keys.size > LARGEST_TOTAL:
+                return
+            raise
+        assert 0 <= routed.min() <= routed.max() < sender.workers
+        assert sender.messages == before + keys.size
+        assert (twin.route(keys) == routed).all()
+        assert twin.snapshot() == sender.snapshot()
+        if not isinstance(sender.settings.half_life, int):
+            assert (sender.loads - loads == np.bincount(routed, minlength=sender.workers)).all()
+        if sender.heavy_hitters is not None and sender.settings.half_life is None:
+            routed_since.update(keys.tolist())
+            for frequent, count in routed_since.most_common(200):
+                assert sender.heavy_hitters.bounds(frequent)[1] >= count
+        head = sender.head()
+        assert len({found for found, _, _ in head}) == len(head)
 
 
 def try_plan(seed: int) -> bool:

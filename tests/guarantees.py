@@ -32,6 +32,7 @@ class Counted:
         self.total = 0
         self.most_surplus = Fraction(0)
         self.rounding = Fraction(0)  # what rounding has added to the distance of the bounds, at most
+        self.faded = 0  # summaries in this one that had faded, which is what the docstrings state
         self.faded_until = False
         self.mark: tuple[Mark, Counter[int]] | None = None
 
@@ -57,6 +58,7 @@ class Counted:
         self.true = Counter({key: count // 2 for key, count in self.true.items() if count > 1})
         self.total = (self.total + 1) // 2
         self.rounding = (self.rounding + 1) / 2
+        self.faded = max(1, self.faded)
         self.most_surplus = Fraction(math.ceil((self.most_surplus) / 2))
         self.mark = None
 
@@ -76,13 +78,13 @@ class Counted:
         self.most_surplus = math.ceil(self.most_surplus / 2**halvings) + allowed
         self.true = Counter({key: (before[key] >> halvings) + count - before[key] for key, count in self.true.items()})
         self.total = (mark.total >> halvings) + self.total - mark.total
-        self.rounding, self.faded_until = Fraction(0), True
+        self.rounding, self.faded, self.faded_until = Fraction(0), 0, True
         self.mark = None
 
     def merge(self, other: "Counted") -> "Counted":
         merged = Counted(self.summary.merge(other.summary))
         merged.true, merged.total = self.true + other.true, self.total + other.total
-        merged.rounding = self.rounding + other.rounding
+        merged.rounding, merged.faded = self.rounding + other.rounding, self.faded + other.faded
         merged.faded_until = self.faded_until or other.faded_until
         merged.most_surplus = self.most_surplus + other.most_surplus
         return merged
@@ -113,6 +115,7 @@ class Counted:
         assert sum(counts) <= summary.total
         assert 0 <= surplus <= self.most_surplus
         least = counts[-1] if len(counts) == capacity else 0
+        assert self.rounding <= self.faded  # so all that follows is within what the docstrings state
         widest = Fraction(summary.total, capacity) + surplus + self.rounding
         for key in true.keys() | listed.keys() | {UNSEEN}:
             lower, upper = summary.bounds(key)

@@ -221,12 +221,26 @@ def unexpected_growth(
     return found
 
 
+def since(counts: object, mark: object) -> tuple[list[int], list[int]]:
+    """For every counter in use: how much of its count is from before `mark`, and how much surely is not."""
+    if isinstance(counts, ExactCounts):
+        return counts.since(mark)
+    held, before = counts.counters(), mark.counts.tolist()
+    past, recent = [], []
+    for count, error, then in zip(held["counts"].tolist(), held["errors"].tolist(), before, strict=False):
+        # A counter that another key has taken over has an error: the count that it had, which was not below that at the
+        # mark. And a key without a counter had at most the least count then.
+        past.append(then if error < then else min(before))
+        recent.append(count - max(then, error))
+    return past, recent
+
+
 def halvings_for(counts: object, mark: object) -> int:
     """How often to halve what was counted until `mark`: the more, the less of what came after it was expected."""
     recent_total = counts.total - mark.total
     if not mark.total or not recent_total:
         return 0
-    pairs = zip(*counts.since(mark), strict=True)
+    pairs = zip(*since(counts, mark), strict=True)
     change = unexpected_growth(pairs, recent_total / mark.total, 4, 8, counts.unit) / recent_total
     if not change:
         return 0

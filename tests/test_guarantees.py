@@ -101,8 +101,8 @@ def test_a_counter_that_was_taken_over_does_not_keep_what_fades():
     assert one.summary.bounds(1) == (0, 2)
 
 
-def test_a_key_that_lost_its_counter_to_old_counts_is_within_the_surplus():
-    """All but 99 of the messages after the mark have key 3, and no counter is left for it: the surplus says so."""
+def without_a_counter_for_3():
+    """Return counts of 98 messages of key 3 that has no counter: the old counts of others, now faded, were larger."""
     one = Counted(SpaceSaving(2))
     one.offer(1, 100)
     one.offer(2, 1)
@@ -112,10 +112,65 @@ def test_a_key_that_lost_its_counter_to_old_counts_is_within_the_surplus():
         one.offer(4, 60)
         one.offer(5, 60)
     one.fade_until(6)
+    return one
+
+
+def test_a_key_that_lost_its_counter_to_old_counts_is_within_the_surplus():
+    one = without_a_counter_for_3()
     one.check()
     assert one.true[3] == 98
     assert one.summary.bounds(3)[1] >= 98
     assert one.summary.surplus > 0
+
+
+@pytest.mark.parametrize("others", [SpaceSaving(2), None])
+def test_a_merge_adds_the_surplus_of_both(others):
+    """Left, right or both: what a key without a counter may have had on each side counts."""
+    one, other = without_a_counter_for_3(), without_a_counter_for_3() if others is None else Counted(others)
+    for left, right in ((one, other), (other, one)):
+        merged = left.merge(right)
+        merged.check()
+        assert merged.summary.surplus == one.summary.surplus + other.summary.surplus
+
+
+def test_the_head_lists_keys_that_only_the_surplus_makes_hot():
+    """A key whose count is below the threshold is listed if its true count may reach it."""
+    summary = SpaceSaving.of_counters(4, [1, 2, 3], [10, 5, 2], [0, 0, 0], [20, 20, 4])
+    assert summary.head(0.4) == [(1, 10, 14), (2, 5, 9)]  # 5 + 4 >= 8 > 2 + 4
+
+
+def rounded_down(lower, upper, capacity=64, fades=12):
+    """Return a summary that has faded so often that its key 7 has these bounds, as far apart as rounding allows."""
+    one = Counted(SpaceSaving(capacity))
+    amount = (lower + 1) * 2**fades - 1  # all ones at the end: each fade takes as much of the lower bound as it can
+    for key in range(1000, 1000 + capacity):
+        one.offer(key, upper * 2**fades - amount)
+    one.offer(7, amount)  # it takes over a counter; its upper bound ends in zeros, so nothing of that is lost
+    for _ in range(fades):
+        one.fade()
+        one.check()
+    assert one.summary.bounds(7) == (lower, upper)
+    return one
+
+
+def excess(one):
+    """Return by how much the bounds of key 7 are further apart than without rounding."""
+    lower, upper = one.summary.bounds(7)
+    return upper - lower - one.summary.total / one.summary.capacity - one.summary.surplus
+
+
+def test_rounding_adds_up_over_summaries_that_had_faded():
+    """One that has faded has an excess of up to 1, both together of up to 2, and a further fade leaves more than 1."""
+    left, right = rounded_down(0, 9), rounded_down(1, 11)
+    assert 0.9 < excess(left) <= 1
+    assert 0.9 < excess(right) <= 1
+    merged = left.merge(right)
+    merged.check()
+    assert 1.8 < excess(merged) <= 2 == merged.faded
+    assert excess(merged.merge(Counted(SpaceSaving(64)))) == excess(merged)  # an operand that has not faded adds none
+    merged.fade()
+    merged.check()
+    assert 1.4 < excess(merged) <= 2 == merged.faded
 
 
 @pytest.mark.parametrize("workers", [2, 3])

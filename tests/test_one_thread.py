@@ -102,7 +102,7 @@ def test_a_change_waits_until_a_reader_is_done(monkeypatch):
         def changed(change=change, problems=problems):
             try:
                 change()
-            except ThreadError as problem:
+            except Exception as problem:
                 problems.append(problem)
 
         writer = threading.Thread(target=changed)

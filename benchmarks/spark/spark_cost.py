@@ -1,76 +1,90 @@
-"""Cost of `spread` on Spark without skew, compared with repartition: narrow rows, n = 50.
+"""Cost of `spread` on Spark by the share of one hot key, compared with repartition(50, key): narrow and 1 kB rows.
 
-Bars: d-choices <= 1.15 x the same pipeline with a function that does nothing; planned, routing alone <= 1.15 x
-repartition, with counting <= 1.6 x, with counting a sample <= 1.3 x.
+Medians of interleaved rounds. Bars with a key of 25 %: planned <= 1.35 x repartition for narrow rows and <= 1.15 x for
+1 kB, with a stored plan <= 1.1 x; at the sizes of `./dev bench spark_cost 6e6 3e5`. Salting and REBALANCE are what
+people write by hand; they balance the rows, but a key is then on many workers. The CPU time of the JVM depends less on
+other work of the machine than the time. "Busiest" is the busiest partition as a multiple of the even load.
 
-    ./dev bench spark_cost [ROWS]
+    ./dev bench spark_cost [ROWS] [WIDE_ROWS] [ROUNDS]
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
 
 from keyspread.spark import plan, session, spread
 
-from common import numbers, show, side_by_side, verdict
+from common import cpu_clock, in_rounds_by, numbers, ratio, show, verdict
 
-WORKERS, KEYS, SAMPLE = 50, 1_000_000, 0.02
-
-
-def do_nothing(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-    for batch in batches:
-        yield pa.array(batch.to_numpy() % WORKERS, pa.int32())
-
-
-def idle(rows: DataFrame) -> DataFrame:
-    worker = arrow_udf(do_nothing, "int").asNondeterministic()(F.abs(F.xxhash64("key")))
-    return rows.withColumn("w", worker).repartitionById(WORKERS, "w").drop("w")
+WORKERS, KEYS, SALTS = 50, 1_000_000, 16
+SHARES = (0, 5, 25, 60)
+BARS = {("planned", "narrow"): 1.35, ("planned", "1 kB"): 1.15, ("stored", "narrow"): 1.1, ("stored", "1 kB"): 1.1}
+LABELS = {
+    "repartition": "repartition(50, key)",
+    "salted": f"repartition(50, key, salt of {SALTS})",
+    "rebalance": "REBALANCE hint",
+    "planned": "spread, counting and routing",
+    "stored": "spread, a stored plan",
+    "d-choices": "spread, d-choices",
+}
 
 
 def run(make: Callable[[], DataFrame]) -> Callable[[], None]:
     return lambda: make().write.format("noop").mode("overwrite").save()
 
 
+def written(spark: SparkSession, share: int, rows: int, wide: bool, path: str) -> DataFrame:
+    """Write rows of which a share has one key, in no order, and the rest one of a million keys."""
+    tail = F.concat(F.lit("k"), F.pmod(F.xxhash64("id"), F.lit(KEYS)).cast("string"))
+    key = F.when(F.pmod(F.xxhash64("id", F.lit(1)), F.lit(100)) < share, "hot").otherwise(tail)
+    made = spark.range(rows).select("id", key.alias("key"))
+    if wide:  # eight digests of 128 characters, which do not compress to nothing
+        digests = (F.sha2(F.concat("id", F.lit(f"-{part}")), 512) for part in range(8))
+        made = made.withColumn("payload", F.concat(*digests))
+    made.write.parquet(path)
+    return spark.read.parquet(path)
+
+
+def busiest(moved: DataFrame) -> float:
+    loads = [row["count"] for row in moved.groupBy(F.spark_partition_id()).count().collect()]
+    return max(loads) * max(len(loads), 1) / sum(loads)
+
+
 def main() -> None:
-    (count,) = numbers(rows=20_000_000)
+    narrow, wide, rounds = numbers(rows=1_000_000, wide_rows=100_000, rounds=3)
     spark = session(master="local[2]", **{"spark.sql.shuffle.partitions": WORKERS, "spark.driver.memory": "6g"})
-    with tempfile.TemporaryDirectory() as folder:
-        key = F.concat(F.lit("k"), F.pmod(F.xxhash64("id"), F.lit(KEYS)).cast("string"))
-        spark.range(count).select("id", key.alias("key")).write.parquet(f"{folder}/rows")
-        rows = spark.read.parquet(f"{folder}/rows")
-        made = plan(rows, "key", WORKERS)
-        seconds = side_by_side(
-            {
-                "repartition": run(lambda: rows.repartition(WORKERS, "key")),
-                "nothing": run(lambda: idle(rows)),
-                "d-choices": run(lambda: spread(rows, "key", WORKERS, "d-choices")),
-                "route": run(lambda: spread(rows, "key", WORKERS, plan=made)),
-                "planned": run(lambda: spread(rows, "key", WORKERS)),
-                "sampled": run(lambda: spread(rows, "key", WORKERS, sample=SAMPLE)),
-            },
-            repeat=3,
-        )
-    plain, nothing = seconds["repartition"], seconds["nothing"]
-    table = [
-        ("repartition(50, key)", "", "1.00", f"{plain:.1f} s", ""),
-        ("a function that does nothing", "", f"{nothing / plain:.2f}", "", ""),
-    ]
-    for name, label, base, bar in (
-        ("d-choices", "d-choices", nothing, 1.15),
-        ("route", "planned, routing alone", plain, 1.15),
-        ("planned", "planned, counting and routing", plain, 1.6),
-        ("sampled", f"planned, counting a sample of {SAMPLE:.0%}", plain, 1.3),
-    ):
-        ratio = seconds[name] / base
-        against = "nothing" if base is nothing else "repartition"
-        table.append(
-            (label, f"{ratio:.2f} x {against}", f"{seconds[name] / plain:.2f}", "", f"<= {bar} {verdict(ratio <= bar)}")
-        )
-    show(f"{count:,} rows (id, key), no skew, n = {WORKERS}", ("", "ratio", "/ repartition", "", "bar"), table)
+    of_jvm = cpu_clock(spark._jvm.java.lang.ProcessHandle.current().pid())
+    for title, count in (("narrow", narrow), ("1 kB", wide)):
+        table: list[tuple[object, ...]] = []
+        for share in SHARES:
+            with tempfile.TemporaryDirectory() as folder:
+                rows = written(spark, share, count, title != "narrow", f"{folder}/rows")
+                stored = plan(rows, "key", WORKERS)
+                ways: dict[str, Callable[[], DataFrame]] = {
+                    "repartition": lambda rows=rows: rows.repartition(WORKERS, "key"),
+                    "salted": lambda rows=rows: (
+                        rows.withColumn("salt", (F.rand() * SALTS).cast("int"))
+                        .repartition(WORKERS, "key", "salt")
+                        .drop("salt")
+                    ),
+                    "rebalance": lambda rows=rows: rows.hint("rebalance", "key"),
+                    "planned": lambda rows=rows: spread(rows, "key", WORKERS),
+                    "stored": lambda rows=rows, stored=stored: spread(rows, "key", WORKERS, plan=stored),
+                    "d-choices": lambda rows=rows: spread(rows, "key", WORKERS, "d-choices"),
+                }
+                runs = {name: run(make) for name, make in ways.items()}
+                seconds, cpu = in_rounds_by([time.perf_counter, of_jvm], runs, rounds)
+                for name, make in ways.items():
+                    found, bar = ratio(seconds, name, "repartition"), BARS.get((name, title)) if share == 25 else None
+                    judged = "" if bar is None else f"<= {bar} {verdict(found <= bar)}"
+                    of_cpu = "" if name == "d-choices" else f"{ratio(cpu, name, 'repartition'):.2f}"
+                    even = f"{busiest(make()):.2f}"
+                    table.append((f"{share} %", LABELS[name], f"{found:.2f}", of_cpu, even, judged))
+        columns = ("share", "way", "/ repartition", "CPU of the JVM", "busiest", "bar")
+        show(f"{count:,} rows ({title}), one key with a share, n = {WORKERS}; {rounds} rounds", columns, table)
 
 
 if __name__ == "__main__":

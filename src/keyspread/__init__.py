@@ -12,7 +12,7 @@ from keyspread.heavy_hitters import SpaceSaving
 from keyspread.memory_model import replica_model
 from keyspread.online.sender import Sender
 from keyspread.online.settings import Settings
-from keyspread.operators import Operator
+from keyspread.operators import ColumnOperator, Operator
 from keyspread.planned.head import HotKey
 from keyspread.planned.plan import Plan
 from keyspread.planned.planner import plan
@@ -22,6 +22,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "SCHEMES",
+    "ColumnOperator",
     "HotKey",
     "InputError",
     "KeyspreadError",

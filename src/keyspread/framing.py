@@ -42,7 +42,7 @@ class Frame:
                 f"not {self.what}: it starts with {data[: len(self.magic)]!r}, not {self.magic!r}; "
                 f"pass what {self.origin} returned"
             )
-        if len(data) <= _VERSION or data[_CHECKSUM] != xxhash.xxh64_digest(data[_VERSION:]):
+        if len(data) <= _VERSION or data[_CHECKSUM] != xxhash.xxh64_digest(memoryview(data)[_VERSION:]):
             raise SnapshotError(
                 f"{self.what} of {len(data)} bytes is damaged or cut short: use an earlier one, or start without one"
             )

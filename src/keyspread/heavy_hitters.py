@@ -30,8 +30,9 @@ class SpaceSaving:
     and a key without a counter has bounds (0, least count). Memory is fixed. A message costs amortised O(1), or
     O(log capacity) if messages have weights.
 
-    A summary that fades keeps these bounds for true counts that fade in the same way. What rounding and `surplus` add
-    to their distance is stated in `fade` and `fade_until`.
+    A summary that fades keeps these bounds for true counts that fade in the same way. `fade` rounds, which adds at most
+    1 to their distance; in a merged summary, 1 for each summary in it that had faded. What `surplus` adds is stated in
+    `fade_until`.
 
     One thread at a time may change a summary: a second one gets a ThreadError. Threads that only read wait.
 
@@ -150,7 +151,7 @@ class SpaceSaving:
         There are no false negatives if capacity >= 1 / threshold; after `fade_until`, if capacity > 1 / threshold and
         `surplus` is 0. In general, a key that is missing has a share below the threshold, or of at most
         1 / capacity + surplus / total. Every key returned has a share of at least
-        threshold - 1 / capacity - surplus / total (and less by 1 / total after a fade, which rounds).
+        threshold - 1 / capacity - surplus / total, less what rounding adds to the distance of its bounds.
 
         >>> summary = SpaceSaving(10)
         >>> summary.offer_many(np.array([7, 7, 7, 8]))
@@ -170,7 +171,10 @@ class SpaceSaving:
     def merge(self, other: "SpaceSaving") -> "SpaceSaving":
         """Return a summary of both streams together. All guarantees hold for it, and neither operand changes.
 
-        If operands have faded, the distance of the bounds may be larger by 1 for each of them, by rounding.
+        The operands may have faded differently: the true count of a key is the sum of its true counts in both. What
+        rounding has added to the distance of the bounds adds up: at most 1 for each summary that had faded before it
+        was merged.
+
         Its capacity is the smaller of the two. A key that has a counter on one side only may have occurred on the
         other side as often as the least count there, which is added to its upper bound (Agarwal et al., Mergeable
         Summaries, PODS 2012).
@@ -211,6 +215,7 @@ class SpaceSaving:
 
         Counters that reach 0 become free. The bounds then hold for true counts halved and rounded down in the same
         way. Their distance is at most total / capacity + surplus + 1, because lower and upper are rounded separately.
+        If k > 1 summaries that had faded were merged into this one, it is at most total / capacity + surplus + k.
 
         >>> summary = SpaceSaving(10)
         >>> summary.offer_many(np.array([7, 7, 7, 8]))
@@ -238,23 +243,6 @@ class SpaceSaving:
             counts[: len(self)] = self.arrays.counts[: len(self)]
             return Mark(counts, self.total)
 
-    def since(self, mark: Mark) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return for every counter in use how much of its count is from before `mark`, and how much surely is not.
-
-        >>> summary = SpaceSaving(10)
-        >>> summary.offer(7, 5)
-        >>> mark = summary.mark()
-        >>> summary.offer(7, 2)
-        >>> [part.tolist() for part in summary.since(mark)]
-        [[5], [2]]
-        """
-        used = len(self)
-        counts, errors, before = self.arrays.counts[:used], self.arrays.errors[:used], mark.counts[:used]
-        # A counter that another key has taken over has an error: the count that it had, which was not below that at
-        # the mark. And a key without a counter had at most the least count then.
-        past = np.where(errors < before, before, mark.counts.min())
-        return past, counts - np.maximum(before, errors)
-
     def unexpected_growth(self, mark: Mark, deviations: float, messages: float) -> float:
         """Return by how much counts have grown since `mark` beyond what their shares at `mark` predict, in sum.
 
@@ -279,8 +267,8 @@ class SpaceSaving:
 
         Old counts decide which keys have a counter, and they are worth little after the call. So a key without a
         counter may turn out to be frequent. `surplus` says how frequent at most: it becomes
-        ceil(surplus / 2^halvings), plus at most total / capacity with the total before the call (and 1 more if `fade`
-        was used). `mark` must be of this summary, with no other fading in between.
+        ceil(surplus / 2^halvings), plus at most total / capacity with the total before the call, plus what rounding had
+        added to the distance of the bounds. `mark` must be of this summary, with no other fading in between.
 
         >>> summary = SpaceSaving(10)
         >>> summary.offer(7, 100)

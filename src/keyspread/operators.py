@@ -1,4 +1,4 @@
-"""User-defined operators: anything that can be computed in parts and merged. Plain Python, no engine."""
+"""User-defined operators: anything that can be computed in parts and merged, by key or by column. No engine."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -56,3 +56,57 @@ class Operator(ABC, Generic[State]):
     @abstractmethod
     def finish(self, state: State) -> dict[str, Any]:
         """Return the result: a value for each field of `schema`."""
+
+
+class ColumnOperator(ABC):
+    """An aggregate that works on whole tables, without a call per key. A correct one returns the same for any parts.
+
+    Rows may be split between workers in any way, and states merged in any order and number. `partial` turns rows into
+    states, `merge` turns the states of each key into one, and `finish` turns states into the result. All tables are
+    `pyarrow.Table`s. What you return may be anything that pyarrow.table() accepts as Arrow data, for example a table of
+    Polars or DuckDB.
+
+    `key` has the names of the key columns, in a stream with windows those of their bounds first. `rows` has the key
+    columns and all columns of the DataFrame; a key column replaces a column of the same name. A table of states has the
+    key columns and the fields of `state`, in any order; `state` is written as Spark writes types. `schema` has the
+    names and types of the result, which is the state if `finish` is not defined. A value may be null, and so may a key.
+
+    The attributes of an operator belong to the identity of its states, as those of an `Operator` do.
+
+    >>> import pyarrow as pa
+    >>> import pyarrow.compute as pc
+    >>> class Mean(ColumnOperator):
+    ...     state = "n long, total double"
+    ...     schema = "mean double"
+    ...     def partial(self, rows, key):
+    ...         found = rows.group_by(key).aggregate([("amount", "count"), ("amount", "sum")])
+    ...         return found.rename_columns([*key, "n", "total"])
+    ...     def merge(self, states, key):
+    ...         found = states.group_by(key).aggregate([("n", "sum"), ("total", "sum")])
+    ...         return found.rename_columns([*key, "n", "total"])
+    ...     def finish(self, states, key):
+    ...         return states.append_column("mean", pc.divide(states["total"], states["n"]))
+    >>> rows = pa.table({"user": ["a", "b", "a"], "amount": [1.0, 2.0, 4.0]})
+    >>> Mean().finish(Mean().partial(rows, ["user"]), ["user"]).select(["user", "mean"]).to_pylist()
+    [{'user': 'a', 'mean': 2.5}, {'user': 'b', 'mean': 2.0}]
+    """
+
+    schema: ClassVar[str]
+    state: ClassVar[str]
+
+    @abstractmethod
+    def partial(self, rows: Any, key: list[str]) -> Any:
+        """Return the states of these rows, at least one. Several states of one key are merged."""
+
+    @abstractmethod
+    def merge(self, states: Any, key: list[str]) -> Any:
+        """Return one state for each key of these states; every key has several."""
+
+    def finish(self, states: Any, key: list[str]) -> Any:
+        """Return the key columns and the fields of `schema`, a row for each key; other columns are dropped."""
+        return states
+
+
+AnyOperator = Operator[Any] | ColumnOperator
+OPERATORS = (Operator, ColumnOperator)
+"""Both kinds, for isinstance."""

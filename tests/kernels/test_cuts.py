@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import naive
@@ -18,6 +18,7 @@ def in_a_row(lists):
 PIECES = st.lists(st.lists(st.one_of(st.integers(1, 9), st.integers(1, 2**58)), min_size=1, max_size=6), max_size=5)
 
 
+@example([[2**58, 2**58], [2**40] * 8, [3 * 2**50, 2**50]])  # too large to multiply, and cut exactly at a slot
 @given(PIECES)
 def test_cuts_by_weight(keys):
     first, weights = in_a_row(keys)

@@ -202,7 +202,7 @@ def test_unexpected_growth_equals_the_plain_sum(past, recent, capacity, deviatio
     ratio = (summary.total - mark.total) / mark.total
     found = kernels.unexpected_growth(summary.arrays, mark.counts, ratio, deviations, messages, summary.unit)
     assert found == summary.unexpected_growth(mark, deviations, messages)
-    pairs = zip(*summary.since(mark), strict=True)
+    pairs = zip(*naive.since(summary, mark), strict=True)
     assert found == naive.unexpected_growth(pairs, ratio, deviations, messages, summary.unit)
     if len({*past, *(key for key, _ in recent)}) <= capacity:  # no counter was taken: the growth is exact
         exact = naive.ExactCounts()

@@ -137,6 +137,15 @@ def test_forged_content_is_refused_or_harmless(seed):
     [
         (("messages",), -1, "messages must be at least 0, got -1"),
         (("messages",), 1.5, "messages must be a whole number, got 1.5"),
+        (("messages",), True, "messages must be a whole number, got True"),
+        (("turn",), False, "turn must be a whole number, got False"),
+        (("settings", "source"), False, "source must be a whole number, got False"),
+        (("settings", "seed"), False, "seed must be a whole number, got False"),
+        (("settings", "fixed_choices"), True, "choices must be a whole number, got True"),
+        (("settings", "threshold"), True, "threshold must be a number, got True"),
+        (("settings", "half_life"), 300.0, "settings cannot be right"),
+        (("settings", "capacities"), [True, 1.0, 1.0, 1.0, 1.0], "a capacity must be a number, got True"),
+        (("arrays", "mark"), True, "mark must be a whole number, got True"),
         (("unit",), float("nan"), "unit must be a finite number, got nan"),
         (("choices",), 6, "choices must be at most 5, got 6"),
         (("scheme",), "planned", "planned needs the whole batch"),
@@ -157,6 +166,22 @@ def test_the_reason_is_in_the_message(snapshot, place, value, reason):
     message = refused(forgery.seal_snapshot(header, arrays, honest=False))
     assert message.startswith("a snapshot of a keyspread Sender has a right checksum but wrong content (")
     assert reason in message
+
+
+@pytest.mark.parametrize("name", ["margin", "unit"])
+def test_a_float_that_is_written_as_a_whole_number_is_a_float(snapshot, name):
+    """JSON has only numbers. As an int, 2^70 would be too large for a kernel."""
+    header, arrays = forgery.open_snapshot(snapshot)
+    header[name] = 2**70
+    sender = Sender.restore(forgery.seal_snapshot(header, arrays))
+    assert sender.route(np.arange(10)).size == 10
+
+
+def test_false_is_not_zero_counters():
+    """In Python false is equal to 0, and partial-key has 0 counters."""
+    header, arrays = forgery.open_snapshot(Sender("partial-key", 5).snapshot())
+    header["settings"]["counters"] = False
+    assert "settings cannot be right" in refused(forgery.seal_snapshot(header, arrays))
 
 
 @pytest.mark.parametrize("size", [0.0, 0.5, -1.0, 4.5, float("nan")])

@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import re
 from collections import Counter
 
 import numpy as np
@@ -14,6 +15,7 @@ import forgery
 import naive
 from keyspread import HotKey, InputError, Plan, plan
 from keyspread.planned.packing import Aim, Counts, place
+from keyspread.planned.plan import buckets_of
 from keyspread.planned.planner import cut_by_cells
 from keyspread.streams import zipf
 
@@ -222,6 +224,18 @@ def test_the_plan_of_an_empty_batch_routes_any_key(workers):
     assert plan(np.empty(0, np.int64), workers, previous=again).moved == 0
 
 
+@pytest.mark.parametrize("weights", [[0, 0, 0, 0], [0, 5, 0, 5]])
+def test_a_key_without_weight_is_never_hot(weights):
+    """Nothing of it can be cut into pieces, so it goes by its bucket, even if the whole batch weighs nothing."""
+    batch = np.array([1, 2, 3, 2])
+    planned = plan(batch, 3, weights=np.array(weights))
+    assert [key.hash for key in planned.head] == [2] * any(weights)
+    assert planned.loads.sum() == sum(weights)
+    assert Plan.from_json(planned.to_json()) == planned
+    keys = np.arange(100)
+    assert (planned.route(keys) == planned.buckets[buckets_of(keys, planned.buckets.size)])[keys != 2].all()
+
+
 def test_one_key_is_split_over_all_workers():
     planned = plan(np.full(1003, 7), 10)
     check_plan(planned, [7] * 1003, 10)
@@ -317,9 +331,12 @@ def test_what_is_not_a_plan_is_refused(text):
         Plan.from_json(text)
 
 
-def test_another_format_is_named():
-    with pytest.raises(InputError, match=r"^the plan has format 2, this keyspread reads 1: plan the batch again$"):
-        Plan.from_json(json.dumps({**GOOD, "format": 2}))
+@pytest.mark.parametrize("version", [2, True, 1.0, "1", None])
+def test_another_format_is_named(version):
+    """In Python true is equal to 1, and so is 1.0: neither is the format that `to_json` writes."""
+    message = re.escape(f"the plan has format {version!r}, this keyspread reads 1: plan the batch again")
+    with pytest.raises(InputError, match=f"^{message}$"):
+        Plan.from_json(json.dumps({**GOOD, "format": version}))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +349,17 @@ def test_another_format_is_named():
         {"workers": "2"},
         {"workers": None},
         {"workers": 2.5},
+        {"workers": True},
         {"buckets": []},
+        {"buckets": [True, False]},
+        {"buckets": [0.0, 1.0]},
+        {"loads": [True, 99]},
+        {"moved": True},
+        {"capacities": [True, 1.0]},
+        {"head": [{"hash": True, "workers": [0], "weights": [1], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": 1, "workers": [False], "weights": [1], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": 1, "workers": [0], "weights": [True], "ends": [naive.SLOTS]}]},
+        {"head": [{"hash": 1, "workers": [0, 1], "weights": [1, 2], "ends": [False, naive.SLOTS]}]},
         {"buckets": [0, 2]},
         {"buckets": [-1]},
         {"buckets": [[0]]},

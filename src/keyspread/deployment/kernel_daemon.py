@@ -9,9 +9,10 @@ from keyspread.schemes import SCHEMES
 from keyspread.spark.launch.daemon import settle
 
 if __name__ == "__main__":
-    few = np.arange(10, dtype=np.int64)
+    # One hot key, and enough of it that every scheme has found it: cold and hot keys may have kernels of their own.
+    few = np.zeros(1000, np.int64)
     for scheme in SCHEMES:
-        Sender(scheme, 4, choices=3).route(few)
-    look_ahead.route(few, workers=4)
+        Sender(scheme, 64, choices=32).route(few)
+    look_ahead.route(few, workers=64)
     settle()
     manager()

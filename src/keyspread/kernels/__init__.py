@@ -10,6 +10,7 @@ Each kernel has an oracle in plain Python in `tests/naive.py`. The files, in the
     summary            SpaceSaving: count every key, find the hot ones
     choices            the number of candidates that a hot key needs
     balance            the loads of the workers, and the least loaded of any set of workers
+    relative_loads     the same for load per capacity, with weights or capacities
     routing            the loops over messages, one per family of schemes
     candidate_lists    the same for hot keys that have lists of workers of different lengths
     weighted_routing   the same for messages with weights, or workers with capacities
@@ -20,6 +21,6 @@ Each kernel has an oracle in plain Python in `tests/naive.py`. The files, in the
     peers              routing by the rules of published alternatives
     tally              loads and replicas of messages that were routed
 
-State is stored in named tuples of arrays (`Summary`, `Balance`, `Candidates`, `Capacities`), so that a kernel takes a
-few arguments that explain themselves.
+State is stored in named tuples of arrays (`Summary`, `Balance`, `RelativeLoads`, `Candidates`, `Capacities`), so that a
+kernel takes a few arguments that explain themselves.
 """

@@ -43,7 +43,8 @@ def _write_list(
     for word in range(rows.shape[1]):
         rows[row, word] = _NONE
     number, length, held, added = 0, 0, 0.0, 0.0
-    least = loads[draw_candidate(capacities, key, identity.salt, 0)]
+    first = draw_candidate(capacities, key, identity.salt, 0)
+    least, least_relative = loads[first], loads[first] * capacities.inverse[first]
     most = _MOST_DRAWS * workers
     while length < workers and (held < size - _ROUNDING or added < missing - _ROUNDING or number >= most):
         # after the last draw: everyone, in the order 0, 1, 2, …
@@ -57,10 +58,11 @@ def _write_list(
         length += 1
         held += capacities.relative[worker]
         least = min(least, loads[worker])
+        least_relative = min(least_relative, loads[worker] * capacities.inverse[worker])
         if not rows[COVERED, at] & bit:
             rows[COVERED, at] |= bit
             added += capacities.relative[worker]
-    candidates.least[row] = least
+    candidates.least[row], candidates.least_relative[row] = least, least_relative
     candidates.owner[row] = key
     candidates.draws[row] = number
     return held, added

@@ -1,7 +1,8 @@
 """Routing of messages that differ in weight, or to workers that differ in capacity: least load per capacity wins.
 
-One loop serves all schemes. It looks at every candidate: loads do not grow by one, so there are no levels to search.
-With equal workers and weights of 1 it returns the same workers as the loops in `routing` and `candidate_lists`.
+There is one loop for keys that have few candidates, which looks at each of them, and one for hot keys that have many,
+which finds the least loaded by levels (see `relative_loads`). With equal workers and weights of 1 they return the same
+workers as the loops in `routing` and `candidate_lists`.
 
     loads 60 and 50, relative capacities 1.5 and 0.5: 40 and 100 per capacity, so the first worker is less loaded
 """
@@ -10,26 +11,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyspread.kernels.array_types import Bits, Counts, Indices, Int, Keys
+from keyspread.kernels.array_types import Counts, Indices, Int, Keys
 from keyspread.kernels.balance import precedes
 from keyspread.kernels.candidate_lists import LEAD
 from keyspread.kernels.capacities import Capacities, draw_candidate
 from keyspread.kernels.compilation import entry, part
-from keyspread.kernels.intrinsics import trailing_zeros
-from keyspread.kernels.routing import Candidates, Identity
+from keyspread.kernels.relative_loads import RelativeLoads, least_relative, set_value
+from keyspread.kernels.routing import EVERYONE, Candidates, Identity, row_of_key
 
-_ONE = np.uint64(1)
-FIRST, LESS_OF_TWO, FIRST_OR_SECOND = range(3)  # rules for a cold key
-CHOICES, ANYONE, OWN_LIST, IN_TURN = range(4)  # rules for a hot key
+CHOICES, ANYONE, OWN_LIST, IN_TURN = range(4)
 
 
 class Rules(NamedTuple):
-    """What a scheme does with a message."""
+    """What a scheme does with a message. With OWN_LIST, a cold key has a first and a second worker; else two equals."""
 
-    cold: int  # FIRST, LESS_OF_TWO or FIRST_OR_SECOND
     hot: int  # CHOICES, ANYONE, OWN_LIST or IN_TURN
     choices: int  # of CHOICES: the number of candidates
-    unit: float  # of FIRST_OR_SECOND: the mean weight of a message
+    unit: float  # of OWN_LIST: the mean weight of a message
     turn: int  # of IN_TURN: the worker of the next hot message
 
 
@@ -55,32 +53,6 @@ def _least_of(
 
 
 @part
-def _least_of_all(loads: Counts, capacities: Capacities, start: Int) -> np.int64:
-    """Return the least loaded of all workers."""
-    best, least = np.int64(0), loads[0] * capacities.inverse[0]
-    for worker in range(1, loads.size):
-        load = loads[worker] * capacities.inverse[worker]
-        if _is_better(load, least, worker, best, start):
-            best, least = np.int64(worker), load
-    return best
-
-
-@part
-def _least_in_row(rows: Bits, row: Int, loads: Counts, capacities: Capacities, start: Int) -> np.int64:
-    """Return the least loaded of the workers in a row of bits."""
-    best, least = np.int64(-1), 0.0
-    for word in range(rows.shape[1]):
-        rest = rows[row, word]
-        while rest:
-            worker = (word << 6) + trailing_zeros(rest)
-            rest &= rest - _ONE
-            load = loads[worker] * capacities.inverse[worker]
-            if best < 0 or _is_better(load, least, worker, best, start):
-                best, least = np.int64(worker), load
-    return best
-
-
-@part
 def _first_or_second(
     key: np.uint64, identity: Identity, loads: Counts, capacities: Capacities, lead: float
 ) -> np.int64:
@@ -91,16 +63,15 @@ def _first_or_second(
     return second if ahead > lead else first
 
 
-@part
-def _worker_of_cold_key(
-    rules: Rules, key: np.uint64, identity: Identity, loads: Counts, capacities: Capacities, start: Int
-) -> np.int64:
-    """Return the worker of a message whose key is not hot."""
-    if rules.cold == FIRST:
-        return draw_candidate(capacities, key, identity.salt, 0)
-    if rules.cold == LESS_OF_TWO:
-        return _least_of(key, identity, loads, capacities, 2, start)
-    return _first_or_second(key, identity, loads, capacities, LEAD * rules.unit)
+@entry
+def route_weighted_by_key(
+    keys: Keys, weights: Counts, out: Indices, identity: Identity, loads: Counts, capacities: Capacities
+) -> None:
+    """Route every key to its first candidate."""
+    for i in range(keys.size):
+        worker = draw_candidate(capacities, keys[i], identity.salt, 0)
+        loads[worker] += weights[i]
+        out[i] = worker
 
 
 @entry
@@ -112,33 +83,73 @@ def route_weighted(
     identity: Identity,
     loads: Counts,
     capacities: Capacities,
-    candidates: Candidates,
     rules: Rules,
 ) -> int:
-    """Route messages by `rules`. As in `routing`, out[i] is the counter of a hot key or -1, then the worker.
+    """Route by CHOICES or IN_TURN. As in `routing`, out[i] is the counter of a hot key or -1, then the worker.
 
     Return the worker whose turn is next, for hot messages that are routed in turn.
     """
     workers, turn = loads.size, rules.turn
     start = (identity.start + messages) % workers
     for i in range(keys.size):
-        row = np.int64(-1)
-        if out[i] >= 0 and rules.hot == OWN_LIST:
-            row = np.int64(candidates.row_of[out[i]])
-            if row >= 0 and candidates.owner[row] != keys[i]:
-                row = np.int64(-1)
-        if out[i] < 0 or (rules.hot == OWN_LIST and row < 0):
-            worker = _worker_of_cold_key(rules, keys[i], identity, loads, capacities, start)
-        elif rules.hot == OWN_LIST:
-            worker = _least_in_row(candidates.rows, row, loads, capacities, start)
-        elif rules.hot == CHOICES:
-            worker = _least_of(keys[i], identity, loads, capacities, rules.choices, start)
-        elif rules.hot == ANYONE:
-            worker = _least_of_all(loads, capacities, start)
-        else:
+        if out[i] >= 0 and rules.hot == IN_TURN:
             worker = np.int64(turn)
             turn = turn + 1 if turn + 1 < workers else 0
+        else:
+            worker = _least_of(keys[i], identity, loads, capacities, rules.choices if out[i] >= 0 else 2, start)
         loads[worker] += weights[i]
         start = start + 1 if start + 1 < workers else 0
         out[i] = worker
     return turn
+
+
+@part
+def _row(
+    rules: Rules,
+    candidates: Candidates,
+    counter: Int,
+    key: np.uint64,
+    identity: Identity,
+    loads: Counts,
+    capacities: Capacities,
+) -> np.int64:
+    """Return the row with the candidates of a hot key; -1 if it has no list of its own and must be treated as cold."""
+    if rules.hot == ANYONE:
+        return np.int64(EVERYONE)
+    if rules.hot == CHOICES:
+        return np.int64(row_of_key(candidates, counter, key, identity, loads, capacities, rules.choices))
+    row = np.int64(candidates.row_of[counter])
+    return row if row >= 0 and candidates.owner[row] == key else np.int64(-1)
+
+
+@entry
+def route_weighted_by_levels(
+    keys: Keys,
+    weights: Counts,
+    out: Indices,
+    messages: int,
+    identity: Identity,
+    loads: Counts,
+    relative: RelativeLoads,
+    capacities: Capacities,
+    candidates: Candidates,
+    rules: Rules,
+) -> None:
+    """Route by ANYONE, CHOICES or OWN_LIST. `relative` shows `loads`, before and after."""
+    workers = loads.size
+    start = (identity.start + messages) % workers
+    for i in range(keys.size):
+        row = np.int64(-1)
+        if out[i] >= 0:
+            row = _row(rules, candidates, out[i], keys[i], identity, loads, capacities)
+        if row >= 0:
+            worker = least_relative(relative, candidates.rows, row, candidates.least_relative[row], start)
+            candidates.least_relative[row] = relative.values[worker]
+        elif rules.hot == OWN_LIST:
+            worker = _first_or_second(keys[i], identity, loads, capacities, LEAD * rules.unit)
+        else:
+            worker = _least_of(keys[i], identity, loads, capacities, 2, start)
+        loads[worker] += weights[i]
+        set_value(relative, worker, loads[worker] * capacities.inverse[worker])
+        start = start + 1 if start + 1 < workers else 0
+        out[i] = worker

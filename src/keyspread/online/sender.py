@@ -144,10 +144,13 @@ class Sender:
         state = self._state
         state.balance.loads[:] >>= 1
         regroup(state.balance)
-        state.levels_are_current = True
+        state.levels_are_current, state.shown_at = True, -1
         if state.heavy_hitters is not None:
             state.heavy_hitters.fade()
             state.candidates.least[:] >>= 1
+            # A load that is halved and rounded down is less than half of what it was by at most 1/2.
+            rounded = state.candidates.least_relative / 2 - state.capacities.inverse.max()
+            state.candidates.least_relative[:] = np.maximum(0, rounded)
             self._scheme.find_counters(state)
 
     def _fade_by_change(self) -> None:
@@ -230,6 +233,7 @@ class Sender:
         counters = () if state.heavy_hitters is None else state.heavy_hitters.arrays
         copies: list[npt.NDArray[Any]] = [balance.levels, balance.digests, balance.scalars, *state.capacities]
         copies += state.candidates if self._scheme.tracks_head else ()
+        copies += state.relative or ()
         return {
             "loads": balance.loads.nbytes,
             "heavy_hitters": sum(array.nbytes for array in counters),

@@ -100,7 +100,8 @@ def _read(content: bytes) -> tuple[Scheme, State]:
     _check("loads", arrays["loads"].size == settings.workers and _whole(arrays["loads"]))
     state = State.of(settings, header["choices"])
     for name in _SCALARS:
-        setattr(state, name, header[name])
+        # JSON may write a float as a whole number of any size, which a kernel would not take.
+        setattr(state, name, float(header[name]) if isinstance(getattr(state, name), float) else header[name])
     state.head_shares = arrays["head_shares"]
     _check("head_shares", bool(((state.head_shares >= 0) & (state.head_shares <= 1 + 1e-9)).all()))
     state.balance.loads[:] = arrays["loads"]
@@ -149,7 +150,7 @@ def _whole(values: npt.NDArray[np.int64]) -> bool:
 def _settings(scheme: Scheme, given: dict[str, Any]) -> Settings:
     """Return settings that a sender of this scheme can have."""
     if given["capacities"] is not None:
-        given["capacities"] = tuple(given["capacities"])  # JSON has no tuples
+        given["capacities"] = tuple(checks.number("a capacity", one) for one in given["capacities"])
     options = {name: value for name, value in given.items() if name != "fixed_choices"}
     if not scheme.tracks_head:
         _check("counters", options["counters"] == 0)
@@ -159,8 +160,13 @@ def _settings(scheme: Scheme, given: dict[str, Any]) -> Settings:
         # They are multiples of their mean already, and dividing by a mean of 0.9999999 would change them.
         _check("capacities", abs(sum(given["capacities"]) / checked.workers - 1) < 1e-6)
         checked = replace(checked, capacities=given["capacities"])
-    _check("settings", checked == Settings(**given))
+    # As text: in Python false is equal to 0, and 300.0 to 300.
+    _check("settings", _as_text(asdict(checked)) == _as_text(given))
     return checked
+
+
+def _as_text(settings: dict[str, Any]) -> str:
+    return json.dumps(settings, sort_keys=True)
 
 
 def _check_header(header: dict[str, Any], scheme: Scheme, settings: Settings) -> None:

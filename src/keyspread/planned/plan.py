@@ -1,7 +1,6 @@
 """`Plan`: which worker gets which bucket and which piece of a hot key. Routes messages; is stored as JSON."""
 
 import json
-import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -148,14 +147,15 @@ class Plan:
         """Read a plan from the text that `to_json` returned; refuse anything else."""
         try:
             content = json.loads(text)
-            plan = cls._of(content) if content["format"] == _FORMAT else None
+            version = content["format"]
+            plan = cls._of(content) if type(version) is int and version == _FORMAT else None
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as problem:
             raise InputError(
                 f"not a keyspread plan ({problem!r:.300}); pass the text that Plan.to_json() returned"
             ) from None
         if plan is None:
             raise InputError(
-                f"the plan has format {content['format']!r:.100}, this keyspread reads {_FORMAT}: plan the batch again"
+                f"the plan has format {version!r:.100}, this keyspread reads {_FORMAT}: plan the batch again"
             )
         plan._check()
         return plan
@@ -202,8 +202,11 @@ class Plan:
 
 
 def _whole(numbers: Iterable[Any], kind: type[np.int32] | type[np.int64]) -> npt.NDArray[Any]:
-    """Return an array of whole numbers; raise if a number is not whole, or does not fit."""
-    return np.array([*map(operator.index, numbers)], kind)
+    """Return an array of whole numbers; raise if one is anything else, such as true, or does not fit."""
+    found = [*numbers]
+    if not {*map(type, found)} <= {int}:
+        raise ValueError(f"{next(one for one in found if type(one) is not int)!r:.100} is not a whole number")
+    return np.array(found, kind)
 
 
 def _numbers(values: Any) -> tuple[float, ...] | None:

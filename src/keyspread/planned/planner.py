@@ -7,7 +7,7 @@
 A plan has one entry per bucket and a few per hot key, however many keys there are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,7 +94,7 @@ def bucket_count(workers: int, previous: Plan | None, buckets: int | None) -> in
     return BUCKETS_PER_WORKER * workers
 
 
-def cut_by_cells(plan: Plan, cells: dict[int, npt.NDArray[np.int64]]) -> Plan:
+def cut_by_cells(plan: Plan, cells: Mapping[int, npt.NDArray[np.int64]]) -> Plan:
     """Return the plan with hot keys cut by where their messages lie: counts of them in equal cells of slots.
 
     The positions of a key are not spread perfectly evenly over the slots. If cut by weight alone, a piece of m

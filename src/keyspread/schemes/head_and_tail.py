@@ -43,4 +43,5 @@ class HeadAndTail(Scheme):
         if state.choices >= balance.loads.size:
             route_head_to_anyone(keys, out, messages, identity, balance, state.candidates)
         else:
-            route_head_to_row(keys, out, messages, identity, balance, state.candidates, state.choices)
+            capacities, candidates = state.capacities, state.candidates
+            route_head_to_row(keys, out, messages, identity, balance, capacities, candidates, state.choices)

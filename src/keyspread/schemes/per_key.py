@@ -47,7 +47,7 @@ class PerKey(HeadAndTail):
     name, aliases = "per-key", ("pk",)
     recommended: ClassVar[dict[str, Any]] = {"half_life": "auto"}
     sizes_each_key = True
-    cold, hot = weighted_routing.FIRST_OR_SECOND, weighted_routing.OWN_LIST
+    hot = weighted_routing.OWN_LIST
 
     def choices(self, settings: Settings, head: Shares) -> int:
         """Return the number of workers of the hottest key."""

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread.kernels import weighted_routing
+from keyspread.kernels.weighted_routing import route_weighted, route_weighted_by_levels
 from keyspread.online.settings import Settings
 from keyspread.schemes.state import State
 
@@ -15,6 +16,8 @@ Keys = npt.NDArray[np.uint64]
 Workers = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]
+
+_FEW = 8  # candidates: it is quicker to look at each than to search levels
 
 
 class Scheme(ABC):
@@ -26,9 +29,7 @@ class Scheme(ABC):
     tracks_head: ClassVar[bool] = False
     needs_choices: ClassVar[bool] = False
     sizes_each_key: ClassVar[bool] = False  # each hot key has its own number of workers
-    # The rules for messages of different weights, or workers of different capacities:
-    cold: ClassVar[int] = weighted_routing.LESS_OF_TWO
-    hot: ClassVar[int] = weighted_routing.CHOICES
+    hot: ClassVar[int] = weighted_routing.CHOICES  # the rule for weights or capacities
 
     @abstractmethod
     def choices(self, settings: Settings, head: Shares) -> int:
@@ -64,15 +65,21 @@ class Scheme(ABC):
         """Route messages whose entry in `out` says whether they are hot."""
         everyone = self.hot == weighted_routing.CHOICES and state.choices >= state.settings.workers
         hot = weighted_routing.ANYONE if everyone else self.hot
-        state.turn = weighted_routing.route_weighted(
-            keys,
-            weights,
-            out,
-            state.messages,
-            state.identity,
-            state.balance.loads,
-            state.capacities,
-            state.candidates,
-            weighted_routing.Rules(self.cold, hot, state.choices, state.unit, state.turn),
-        )
+        rules = weighted_routing.Rules(hot, state.choices, state.unit, state.turn)
+        loads, capacities, identity, messages = state.balance.loads, state.capacities, state.identity, state.messages
         state.levels_are_current = False
+        if not self._has_many_candidates(state, hot):
+            state.turn = route_weighted(keys, weights, out, messages, identity, loads, capacities, rules)
+            return
+        relative = state.relative_loads(weights)
+        route_weighted_by_levels(
+            keys, weights, out, messages, identity, loads, relative, capacities, state.candidates, rules
+        )
+        state.shown_at = messages + keys.size
+
+    def _has_many_candidates(self, state: State, hot: int) -> bool:
+        """Return whether finding the least loaded candidate of a hot key by levels is quicker than a look at each."""
+        if not self.tracks_head or hot == weighted_routing.IN_TURN:
+            return False
+        few = max(_FEW, state.balance.levels.shape[1] // 2)
+        return hot != weighted_routing.CHOICES or state.choices > few

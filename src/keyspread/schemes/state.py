@@ -8,10 +8,12 @@ import numpy.typing as npt
 from keyspread.heavy_hitters import Mark, SpaceSaving
 from keyspread.kernels.balance import Balance, new_balance
 from keyspread.kernels.capacities import Capacities, new_capacities
+from keyspread.kernels.relative_loads import RelativeLoads, new_relative_loads, show_loads
 from keyspread.kernels.routing import Candidates, Identity, new_candidates, no_candidates
 from keyspread.online.settings import Settings
 
 _MASK = 0xFFFFFFFFFFFFFFFF
+_SOME = 1000  # messages whose mean weight says how weights are
 
 
 def _no_shares() -> npt.NDArray[np.float64]:
@@ -54,6 +56,12 @@ class State:
     levels_are_current: bool = True
     """Whether `balance.levels` shows the loads."""
 
+    # Only with weights or capacities:
+    relative: RelativeLoads | None = None
+    """The load per capacity of every worker, and the workers in the order of it."""
+    shown_at: int = -1
+    """The number of messages whose loads `relative` shows; -1: none."""
+
     @classmethod
     def of(cls, settings: Settings, choices: int) -> "State":
         """Return the state of a sender that has routed nothing."""
@@ -72,6 +80,16 @@ class State:
             most_hot = int(1 / settings.threshold) + 1
             state.candidates = new_candidates(settings.workers, settings.counters, most_hot)
         return state
+
+    def relative_loads(self, weights: npt.NDArray[np.int64]) -> RelativeLoads:
+        """Return the loads per capacity of now. Messages of these weights come next."""
+        if self.relative is None:
+            self.relative = new_relative_loads(self.settings.workers)
+        if self.shown_at != self.messages:
+            unit = max(1.0, float(weights[:_SOME].mean()))
+            show_loads(self.relative, self.balance.loads, self.capacities, unit)
+            self.shown_at = self.messages
+        return self.relative
 
 
 def _mixed(x: int) -> int:

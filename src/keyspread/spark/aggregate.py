@@ -7,21 +7,23 @@ from pyspark.sql import Column, DataFrame
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.operators import Operator
+from keyspread.operators import OPERATORS, AnyOperator
+from keyspread.planned.plan import Plan
 from keyspread.schemes import LOOK_AHEAD, PLANNED, resolve
 from keyspread.spark.aggregation import way
 from keyspread.spark.aggregation.group_by import group_by
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
+from keyspread.spark.plan import count_rows
 from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import Key, KeyColumn, key_columns
-from keyspread.spark.spread import with_worker
+from keyspread.spark.spread import plan_options, spread, with_worker
 from keyspread.spark.streaming.stream_aggregate import aggregate_stream
 from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.spark.streaming.windows import Windows
 from keyspread.spark.watch import Watch
 
-Aggregates = Mapping[str, str | Column] | Sequence[Column] | Column | Operator[Any]
+Aggregates = Mapping[str, str | Column] | Sequence[Column] | Column | AnyOperator
 
 
 def aggregate(
@@ -42,14 +44,18 @@ def aggregate(
 
     SQL aggregates without a `scheme` *are* Spark's own `groupBy(key).agg(…)`, in batch and in a stream, because Spark
     folds the rows of a key before they move: a hot key does no harm, and every aggregate that Spark knows works.
-    An `Operator` of your own is Python, which Spark cannot fold. Its rows are spread evenly over `workers`, each
-    worker makes a state per key, and the states of a key are merged. With an explicit `scheme`, SQL aggregates of a
-    bounded DataFrame take that way too; exact ones are equal to Spark's, and sketches are within their bound.
+    An `Operator` of your own is Python, which Spark cannot fold. Its keys are counted first. If the busiest worker has
+    at most 1.1 times the even load with whole keys, every key goes to one worker, which computes its result: one
+    exchange and nothing to merge. Otherwise hot keys are cut: rows are spread evenly over `workers`, each worker makes
+    a state per key, and the states of a key are merged. With an explicit `scheme` rows are always spread by it and
+    merged, also those of SQL aggregates of a bounded DataFrame; exact ones are equal to Spark's, and sketches are
+    within their bound.
 
     `key` is the name of a column, a Column, or a list of them; its columns are named as `groupBy` names them.
     `aggregates` maps names of the result to SQL calls or Columns, {"total": "sum(amount)", "n": F.count("*")}, or
     columns to functions as Spark's own `agg` does, {"amount": "sum"}. It may also be a list of Columns, named as `agg`
-    names them, [F.sum("amount").alias("total"), F.count("*")], or an `Operator`. `scheme` and options are those of
+    names them, [F.sum("amount").alias("total"), F.count("*")], or an `Operator` or a `ColumnOperator`, which works on
+    whole tables instead of key by key. `scheme` and options are those of
     `spread`; `workers` is used only if rows are spread. `watch.way` says which way was taken, and why.
 
     With `window` ("10 minutes") it returns the result of `df.groupBy(window(time, window, slide), key)`. `time` is the
@@ -75,7 +81,7 @@ def aggregate(
             f"mode= is for streams, got {mode!r} for a bounded DataFrame, which has one result; leave it out"
         )
     windows = Windows.of(df, window, slide, time)
-    if not isinstance(aggregates, Operator):
+    if not isinstance(aggregates, OPERATORS):
         if scheme is None:
             _refuse_options(options, df)
             _say(watch, way.GROUP_BY, df)
@@ -86,21 +92,56 @@ def aggregate(
                 "folds rows before they move): leave it out, or pass an Operator"
             )
     columns = key_columns(df, key)
-    if df.isStreaming and isinstance(aggregates, Operator):
+    if df.isStreaming and isinstance(aggregates, OPERATORS):
         found = aggregate_stream(df, columns, aggregates, workers, scheme, windows, mode, watch=watch, **options)
         _say(watch, _way(df, scheme), df)
         return found
     if windows is not None:
-        df, columns = windows.on(df), [windows.name, *columns]
-    parts = parts_of(df, columns, aggregates)
+        df = windows.on(df)
+    parts = parts_of(df, columns, aggregates, windows)
+    if windows is not None:
+        columns = [windows.name, *columns]
+    if isinstance(parts, OperatorParts) and scheme is None:
+        return _by_plan(df, columns, parts, workers, watch, **options)
     return parts.result(partial(df, columns, parts, workers, scheme, watch=watch, **options))
 
 
-def parts_of(df: DataFrame, key: Sequence[KeyColumn], aggregates: Aggregates) -> SqlParts | OperatorParts:
+def _by_plan(
+    df: DataFrame,
+    key: Sequence[KeyColumn],
+    parts: OperatorParts,
+    workers: int,
+    watch: Watch | StreamWatch | None,
+    *,
+    plan: Plan | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Return the result of an operator: with whole keys if that is even enough, otherwise cut by a plan and merged."""
+    used = plan_options(plan, workers, options)
+    found = way.of_given_plan()
+    if plan is None:
+        counted = count_rows(df, key, workers, **used)
+        plan = counted.plan_of_whole_keys()
+        busiest = 1 + plan.imbalance * workers
+        if busiest <= way.MOST_OF_WHOLE_KEYS:
+            found = way.of_whole_keys(busiest)
+        else:
+            found, plan = way.of_cut_keys(busiest), counted.plan()
+    if (plan.pieces.sizes > 1).any():
+        result = parts.result(partial(df, key, parts, workers, PLANNED, watch=watch, plan=plan))
+    else:
+        result = parts.result_of_whole_keys(spread(df, key, workers, PLANNED, watch=watch, plan=plan))
+    _say(watch, found, df)
+    return result
+
+
+def parts_of(
+    df: DataFrame, key: Sequence[KeyColumn], aggregates: Aggregates, windows: Windows | None = None
+) -> SqlParts | OperatorParts:
     """Split aggregates into partial states and their merge; both kinds have the same methods."""
-    if isinstance(aggregates, Operator):
-        return OperatorParts(df, key, aggregates)
-    return SqlParts(df, key, aggregates)
+    if isinstance(aggregates, OPERATORS):
+        return OperatorParts(df, key, aggregates, windows)
+    return SqlParts(df, key if windows is None else [windows.name, *key], aggregates)
 
 
 def partial(

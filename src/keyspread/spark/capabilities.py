@@ -37,11 +37,11 @@ def condition_of(problem: PySparkException) -> str | None:
     return found
 
 
-def schema_of_ddl(spark: SparkSession, text: str) -> DataType:
+def schema_of_ddl(text: str) -> DataType:
     """Return the type that a text such as 'n bigint, total double' describes; before Spark 4.0 Spark is asked."""
     if hasattr(StructType, "fromDDL"):
         return StructType.fromDDL(text)
-    return spark.createDataFrame([], text).schema
+    return SparkSession.active().createDataFrame([], text).schema
 
 
 def to_arrow(df: DataFrame) -> pa.Table:

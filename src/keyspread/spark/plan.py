@@ -1,18 +1,19 @@
 """`plan`: count a bounded DataFrame in Spark SQL, and plan it on the driver."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-import numpy as np
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.planned.packing import Aim, Counts, place
-from keyspread.planned.plan import Plan, buckets_of
+from keyspread.planned.packing import Aim, place
+from keyspread.planned.plan import Plan
 from keyspread.planned.planner import bucket_count, cut_by_cells
-from keyspread.spark.routing.counting import count_buckets, count_by_summaries, count_hot
-from keyspread.spark.routing.keys import Key, key_columns, key_hash
+from keyspread.spark.job_description import described
+from keyspread.spark.routing.counting import HASH, WEIGHT, Counted, count, look
+from keyspread.spark.routing.file_sample import sample_files
+from keyspread.spark.routing.keys import Key, KeyColumn, key_columns, key_hash, key_texts
 from keyspread.spark.routing.weights import Weight, weight_column
 from keyspread.threshold import checked_threshold
 
@@ -31,16 +32,18 @@ def plan(
     capacities: Sequence[float] | None = None,
     tolerance: float = 0.0,
     most_moved: float | None = None,
-    exact: bool = True,
 ) -> Plan:
     """Count a bounded DataFrame in Spark and plan it: `keyspread.plan` for rows that are not in this process.
 
-    `key` is the name of a column, a Column, or a list of them. All rows are counted, so no hot key is missed. A first
-    pass counts buckets. If one of them is heavy enough to contain a hot key, a second pass reads the rows of those
-    buckets only. With `sample` (a share of the rows, such as 0.05) only that share is counted. The load of a worker is
-    then off by a few times sqrt(1 / (sampled rows per worker)), relative to its share. With `exact=False` all rows are
-    read once instead of twice. Hot keys then come from merged SpaceSaving summaries of the partitions, which know the
-    share of a key to a tenth of `threshold`.
+    `key` is the name of a column, a Column, or a list of them. All rows are counted, in one scan of the key column and
+    exactly, so no hot key is missed. A look at a few thousand rows comes first, to know which keys to count by
+    themselves. If it missed a hot key (rows sorted by key, for example), a second scan reads the rows of the buckets
+    that are heavy enough to contain one.
+
+    With `sample` (a share of the rows, such as 0.05) only that share is counted. Of rows that are read from files, only
+    as many files are read as that takes, chosen by `seed`; otherwise all rows are read. The load of a worker is then
+    off by a few times sqrt(1 / (sampled rows per worker)), relative to its share, if all files have the same mix of
+    keys.
 
     If the rows are not the same when they are computed again (`limit` without an order, `rand()` behind a shuffle), the
     counts are not those of the rows that are routed later. Then workers are less balanced, but no row is lost.
@@ -54,25 +57,92 @@ def plan(
     >>> plan(rows, "k", workers=4).loads.tolist()
     [250, 250, 250, 250]
     """
+    return count_rows(
+        df,
+        key,
+        workers,
+        previous=previous,
+        threshold=threshold,
+        buckets=buckets,
+        sample=sample,
+        seed=seed,
+        weight=weight,
+        capacities=capacities,
+        tolerance=tolerance,
+        most_moved=most_moved,
+    ).plan()
+
+
+@dataclass(frozen=True)
+class CountedRows:
+    """The counts of a DataFrame and the goal of its plan."""
+
+    counted: Counted
+    aim: Aim
+    previous: Plan | None
+    is_sample: bool
+
+    def plan(self) -> Plan:
+        """Return the plan that cuts hot keys where balance needs it."""
+        placed = place(self.counted.counts, self.aim, self.previous)
+        # A row has another position in a sample than in the whole, so counts by position would only add noise.
+        return placed if self.is_sample else cut_by_cells(placed, self.counted.cells)
+
+    def plan_of_whole_keys(self) -> Plan:
+        """Return the plan that cuts no key: partitions by the hash of the key, buckets packed evenly."""
+        return place(self.counted.whole, self.aim, self.previous)
+
+
+def count_rows(
+    df: DataFrame,
+    key: Key,
+    workers: int,
+    *,
+    previous: Plan | None = None,
+    threshold: float | None = None,
+    buckets: int | None = None,
+    sample: float | None = None,
+    seed: int = 0,
+    weight: Weight | None = None,
+    capacities: Sequence[float] | None = None,
+    tolerance: float = 0.0,
+    most_moved: float | None = None,
+) -> CountedRows:
+    """Check the arguments of `plan` and count the rows."""
     if df.isStreaming:
         raise InputError("a plan needs a bounded DataFrame, got a stream; use an online scheme such as d-choices")
     workers = checks.whole_number("workers", workers)
     threshold = checked_threshold(threshold, workers)
     if previous is not None and not isinstance(previous, Plan):
         raise InputError(f"previous must be a keyspread.Plan, got {previous!r}; Plan.from_json reads a stored one")
-    count = bucket_count(workers, previous, buckets)
+    size = bucket_count(workers, previous, buckets)
     seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
-    if sample is not None:
-        df = df.sample(fraction=checks.share("sample", sample), seed=seed)
+    share = None if sample is None else checks.share("sample", sample)
     aim = Aim.of(workers, capacities, tolerance, most_moved)
-    row_weight = F.lit(1).cast("bigint") if weight is None else weight_column(df, weight)
-    rows = df.select(key_hash(df, key_columns(df, key)).alias("hash"), row_weight.alias("weight"))
-    if not exact:
-        return place(count_by_summaries(rows, count, threshold), aim, previous)
-    bucket_loads = count_buckets(rows, count)
-    hot, cells = count_hot(rows, bucket_loads, threshold)
-    tail = bucket_loads.copy()
-    np.subtract.at(tail, buckets_of(np.array([h for h, _ in hot], np.int64), count), [messages for _, messages in hot])
-    placed = place(Counts(tail, hot), aim, previous)
-    # A row has another position in a sample than in the whole, so counts by position would only add noise.
-    return placed if sample is not None else cut_by_cells(placed, cells)
+    columns = key_columns(df, key)
+
+    def counted(df: DataFrame, candidates: Mapping[int, float]) -> Counted:
+        return count(_hashed(df, columns, weight), size, threshold, workers, candidates)
+
+    with described(df.sparkSession, f"counting {', '.join(key_texts(columns))}"):
+        if share is None:
+            candidates = _hot_before(previous) | look(_hashed(df, columns, weight), threshold)
+            return CountedRows(counted(df, candidates), aim, previous, is_sample=False)
+        files = sample_files(df, share, seed)
+        found = None if files is None else counted(files, {})
+        if found is None or not found.counts.total:  # the rows may be those of other files
+            found = counted(df.sample(fraction=share, seed=seed), {})
+        return CountedRows(found, aim, previous, is_sample=True)
+
+
+def _hashed(df: DataFrame, columns: Sequence[KeyColumn], weight: Weight | None) -> DataFrame:
+    weights = [] if weight is None else [weight_column(df, weight).alias(WEIGHT)]
+    return df.select(key_hash(df, columns).alias(HASH), *weights)
+
+
+def _hot_before(previous: Plan | None) -> dict[int, float]:
+    """Return the hot keys of the previous plan with their shares: they may still be hot."""
+    if previous is None:
+        return {}
+    shares = previous.pieces.messages / max(int(previous.loads.sum()), 1)
+    return dict(zip(previous.pieces.hashes.tolist(), shares.tolist(), strict=True))

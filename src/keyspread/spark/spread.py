@@ -1,8 +1,10 @@
 """`spread`: the same rows, each in the partition of its worker."""
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from pyspark.sql import DataFrame
 
 from keyspread import checks
@@ -10,12 +12,13 @@ from keyspread.errors import InputError
 from keyspread.planned.plan import Plan
 from keyspread.schemes import PLANNED, Kind, resolve
 from keyspread.spark.plan import plan as plan_rows
-from keyspread.spark.routing.exchange import move, move_by
-from keyspread.spark.routing.keys import Key, free_name, key_columns, key_hash
+from keyspread.spark.routing.exchange import move
+from keyspread.spark.routing.keys import Key, KeyColumn, free_name, key_columns, key_hash
 from keyspread.spark.routing.look_ahead import look_ahead_worker
 from keyspread.spark.routing.planned_sql import owner, with_planned_worker
 from keyspread.spark.routing.row_order import repeatable_order
 from keyspread.spark.routing.senders import online_worker
+from keyspread.spark.routing.tags import tags_of
 from keyspread.spark.routing.weights import weight_column
 from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.spark.watch import Watch
@@ -60,13 +63,26 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
     (1000, True)
     """
     _refuse_checkpoint(options)
-    if _is_planned(df, scheme) and "watch" not in options:
+    if _is_planned(df, scheme) and options.get("watch") is None:
+        options.pop("watch", None)
         found = _plan(df, key, checks.whole_number("workers", workers), **options)
-        if not found.head:  # then the worker is an expression of the key, and need not be a column of the shuffle
-            return move_by(df, workers, owner(key_hash(df, key_columns(df, key)), found))
-        scheme, options = PLANNED, {"plan": found}
+        return _spread_by_plan(df, key_columns(df, key), workers, found)
     routed, worker = with_worker(df, key, workers, scheme, **options)
     return move(routed, workers, worker).drop(worker)
+
+
+def _spread_by_plan(df: DataFrame, columns: list[KeyColumn], workers: int, plan: Plan) -> DataFrame:
+    """Return the rows on the workers of a plan. Its tables hold the tags of the workers, which saves a look-up."""
+    tags, hash_ = np.array(tags_of(workers)), key_hash(df, columns)
+    if not plan.head:  # then the tag is an expression of the key, and need not be a column of the shuffle
+        return df.repartition(workers, owner(df.sparkSession, hash_, plan, tags))
+    tag = free_name(df, "worker")
+    return with_planned_worker(_in_repeatable_order(df), hash_, plan, tag, tags).repartition(workers, tag).drop(tag)
+
+
+def _in_repeatable_order(df: DataFrame) -> DataFrame:
+    order = repeatable_order(df)
+    return df if order is None else df.sortWithinPartitions(order)
 
 
 def with_worker(
@@ -84,8 +100,7 @@ def with_worker(
     worker = free_name(df, "worker")
     if _is_planned(df, scheme):
         found = _plan(df, columns, workers, **options)
-        order = repeatable_order(df) if found.head else None  # without hot keys, positions do not matter
-        ordered = df if order is None else df.sortWithinPartitions(order)
+        ordered = _in_repeatable_order(df) if found.head else df  # without hot keys, positions do not matter
         routed = with_planned_worker(ordered, key_hash(df, columns), found, worker)
     else:
         if options.get("weight") is not None:
@@ -112,13 +127,24 @@ def _is_planned(df: DataFrame, scheme: str | None) -> bool:
 
 
 def _plan(df: DataFrame, key: Key, workers: int, *, plan: Plan | None = None, **options: Any) -> Plan:
+    used = plan_options(plan, workers, options)
+    if plan is not None and plan.head and df.isStreaming:
+        raise InputError(
+            "this plan cuts hot keys by the position of a row, which rows of a stream do not have: spread the batch "
+            "inside foreachBatch, or leave out plan= and scheme="
+        )
+    return plan_rows(df, key, workers, **used) if plan is None else plan
+
+
+def plan_options(plan: Plan | None, workers: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `keyspread.spark.plan`; check the plan if there is one, which takes no options."""
     used = resolve(PLANNED).accept(options, also=_PLAN_OPTIONS)
     if plan is None:
-        return plan_rows(df, key, workers, **used)
+        return used
     if used:
         raise InputError(f"plan= is given, so {min(used)!r} has no effect; leave one of them out")
     if not isinstance(plan, Plan):
         raise InputError(f"plan must be a keyspread.Plan, got {plan!r}; Plan.from_json reads a stored one")
     if plan.workers != workers:
         raise InputError(f"the plan is for {plan.workers} workers, not for {workers}; make a new one with previous=")
-    return plan
+    return {}

@@ -5,10 +5,7 @@ import math
 import re
 import sys
 from dataclasses import dataclass
-from decimal import Decimal
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -26,9 +23,7 @@ from keyspread.spark import Watch, aggregate
 from keyspread.spark.aggregation.groups import groups_of
 from keyspread.spark.aggregation.key_types import check_key_types
 from keyspread.spark.aggregation.operator_parts import OperatorError, OperatorParts
-from keyspread.spark.aggregation.operator_states import OperatorStates
-from keyspread.spark.aggregation.parameters import parameters_of
-from keyspread.spark.aggregation.stored_types import as_stored, to_array, to_python
+from keyspread.spark.aggregation.stored_types import as_stored
 from keyspread.spark.routing.keys import equal_as_spark_sees
 
 pytestmark = pytest.mark.usefixtures("static")
@@ -302,7 +297,6 @@ def test_results_of_any_type(rows):
                     price decimal(5,2), at timestamp, raw binary"""
 
         def finish(self, state):
-            import datetime
             import decimal
 
             return {
@@ -351,7 +345,6 @@ class TypedTotal(Total):
         return {"n": 0, "total": None, "ids": [], "seen": {}, "last": None}
 
     def update(self, state, rows):
-        import datetime
 
         found = {
             "n": len(rows),
@@ -389,170 +382,6 @@ def test_a_typed_state_is_stored_as_columns(spark, rows, scheme):
         *("bigint", "string", "bigint", "bigint", "array<bigint>", "map<string,int>"),
         "struct<id:bigint,at:timestamp>",
     ]
-
-
-def wrong_state(step):
-    class Wrong(Count):
-        state = "n bigint, tags array<bigint>"
-
-        def zero(self):
-            return {"n": 0, "tags": None}
-
-        def update(self, state, rows):
-            n = state["n"] + rows.num_rows
-            found = {
-                "fields": {"n": n},
-                "more": {"n": n, "tags": [], "other": 1},
-                "tuple": (n, None),
-                "type": {"n": "many", "tags": None},
-                "cut": {"n": n + 0.5, "tags": None},
-                "nested": {"n": n, "tags": [1, 2.5]},
-                "large": {"n": 2**63, "tags": None},
-                "decimal": {"n": Decimal("4.5"), "tags": None},
-                "text": {"n": n, "tags": "45"},
-            }
-            return found.get(step, {"n": n, "tags": None})
-
-        def merge(self, state, other):
-            return {"n": b"x" if step == "merge" else state["n"] + other["n"], "tags": None}
-
-        def finish(self, state):
-            return {"n": 1.5 if step == "finish" else state["n"]}
-
-    return Wrong()
-
-
-WRONG_STATES = {
-    "fields": r"Wrong.update must return a dict of n, tags \(its state\), for key 'hot' it returned \{'n': 4\}",
-    "more": r"Wrong.update must return a dict of n, tags \(its state\), for key 'hot' it returned",
-    "tuple": r"Wrong.update must return a dict of n, tags \(its state\), for key 'hot' it returned \(4, None\)",
-    "type": r"Wrong.update returned 'many' as n for key 'hot', which is not of type int64: ",
-    "cut": r"Wrong.update returned 4.5 as n for key 'hot', which is not of type int64: 4.5 is not a whole number",
-    "nested": r"Wrong.update returned \[1, 2.5\] as tags for key 'hot', .*: 2.5 is not a whole number",
-    "large": r"Wrong.update returned 9223372036854775808 as n for key 'hot', which is not of type int64",
-    "decimal": r"Wrong.update returned Decimal\('4.5'\) as n for key 'hot', .*: Decimal\('4.5'\) is not a whole number",
-    "text": r"Wrong.update returned '45' as tags for key 'hot', .*: '45' is not a list",
-    "merge": r"Wrong.merge returned b'x' as n for key 'hot', which is not of type int64",
-    "finish": r"Wrong.finish returned 1.5 as n for key 'hot', which is not of type int64: 1.5 is not a whole number",
-}
-
-
-@pytest.mark.parametrize("step", WRONG_STATES)
-def test_a_state_of_other_fields_or_types_names_step_key_and_field(step):
-    fields = pa.schema([("n", pa.int64()), ("tags", pa.list_(pa.int64()))])
-    states = OperatorStates(wrong_state(step), 1, ["key"], fields, pa.schema([("n", pa.int64())]))
-    batch = pa.RecordBatch.from_pydict({"_0": [7] * 4, "_1": ["hot"] * 4, "key": ["hot"] * 4})
-    with pytest.raises(OperatorError, match=WRONG_STATES[step]) as caught:
-        states.finish(states.fold(pa.concat_tables(table for _ in range(2) for table in states.make(iter([batch])))))
-    assert "\n" not in str(caught.value)
-
-
-PAIR = pa.struct([("a", pa.int64()), ("b", pa.string())])
-
-
-@pytest.mark.parametrize(
-    ("value", "kind", "message"),
-    [
-        ({"a": 1, "b": "x", "c": 2}, PAIR, "a struct must be a dict of a, b, got {'a': 1, 'b': 'x', 'c': 2}"),
-        ({"a": 1}, PAIR, "a struct must be a dict of a, b, got {'a': 1}"),
-        ([{"a": 1, "z": "x"}], pa.list_(PAIR), "a struct must be a dict of a, b, got {'a': 1, 'z': 'x'}"),
-        ({"k": {}}, pa.map_(pa.string(), PAIR), "a struct must be a dict of a, b, got {}"),
-        ("ab", pa.list_(pa.string()), "'ab' is not a list"),
-        (Decimal("1.5"), pa.int64(), "Decimal('1.5') is not a whole number"),
-        (Decimal("NaN"), pa.int64(), "Decimal('NaN') is not a whole number"),
-        (math.inf, pa.int64(), "inf is not a whole number"),
-        (pd.NaT, pa.timestamp("us"), "NaT is no time; use None"),
-        (pd.NaT, pa.date32(), "NaT is no time; use None"),
-        (1.5, pa.timestamp("us", "UTC"), "1.5 is not a whole number"),
-        (1.5, pa.date32(), "1.5 is not a whole number"),
-    ],
-)
-def test_a_value_that_arrow_would_cut_is_refused(value, kind, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        to_array([None, value], kind)
-
-
-@pytest.mark.parametrize(
-    ("value", "kind", "message"),
-    [
-        (1e300, pa.float32(), "1e\\+300 is too large for a float"),
-        ([10**300], pa.list_(pa.float32()), "is too large for a float"),
-        (datetime.datetime(2024, 1, 2, 3), pa.date32(), "is a time, not a date"),
-        (datetime.date(2024, 1, 2), pa.timestamp("us"), "is a date, not a time"),
-        (datetime.datetime(2024, 1, 2), pa.timestamp("us", "UTC"), "must have a time zone"),
-        (datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC), pa.timestamp("us"), "must have no time zone"),
-        (pd.Timestamp(1, unit="ns"), pa.timestamp("us"), "has nanoseconds"),
-    ],
-)
-def test_a_number_or_time_that_arrow_would_change_is_refused(value, kind, message):
-    with pytest.raises(ValueError, match=message):
-        to_array([None, value], kind)
-
-
-def test_values_of_the_declared_type_are_stored_as_they_are():
-    day = datetime.datetime(2024, 1, 2, 3, tzinfo=datetime.UTC)
-    for value, kind in (
-        ({"a": None, "b": "x"}, PAIR),
-        ([{"a": 1, "b": None}, None], pa.list_(PAIR)),
-        (day, pa.timestamp("us", "UTC")),
-        (day.date(), pa.date32()),
-        (datetime.timedelta(hours=1), pa.duration("us")),
-        ({"k": [1]}, pa.map_(pa.string(), pa.list_(pa.int64()))),
-    ):
-        assert to_python(to_array([value, None], kind)) == [value, None]
-    assert to_array([Decimal("2"), 3.0, np.int8(4)], pa.int64()).to_pylist() == [2, 3, 4]
-
-
-class Quantile(Count):
-    """An operator with parameters."""
-
-    digits = 2
-
-    def __init__(self, share, more=None):
-        self.share, self.more = share, more
-
-
-def test_parameters_belong_to_the_identity_of_a_state():
-    def of(*arguments):
-        return parameters_of(Quantile(*arguments))
-
-    assert of(0.5) == {"digits": "2", "more": "None", "share": "0.5"}
-    assert of(0.5) != of(0.9)
-    assert of(1) != of("1") != of(1.0)
-    for one, other in (
-        ({"a", "b"}, {"b", "a"}),
-        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
-        (np.float64(0.5), 0.5),
-        (np.arange(3), np.arange(3)),
-        (re.compile("a"), re.compile("a")),
-        (Extremes(1, 2), Extremes(1, 2)),
-        (len, len),
-    ):
-        assert of(0.5, one) == of(0.5, other)
-    for one, other in (
-        (np.arange(3), np.arange(4)),
-        (np.array(["a", None]), np.array(["b", None])),
-        (re.compile("a"), re.compile("a", re.IGNORECASE)),
-        (Extremes(1, 2), Extremes(1, 3)),
-        (len, max),
-        ([1, 2], [2, 1]),
-        (datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)),
-        (pd.Timestamp("2024-01-01"), pd.Timestamp("2024-01-02")),
-        (pd.Timedelta("1h"), pd.Timedelta("2h")),
-    ):
-        assert of(0.5, one) != of(0.5, other)
-    assert of(0.5, object())["more"] == "object(…)"  # its address would be another one in the next run
-
-
-def test_parameters_in_slots_are_compared_by_value():
-    class Slotted(Count):
-        __slots__ = ("share",)
-
-        def __init__(self, share):
-            self.share = share
-
-    assert parameters_of(Slotted(0.5)) == {"share": "0.5"}
-    assert parameters_of(Slotted(0.5)) != parameters_of(Slotted(0.9))
 
 
 # Errors name the step and the key

@@ -31,7 +31,7 @@ SCENARIOS = {
     "planned, weights": {"weight": "value"},
     "planned, capacities": {"capacities": HALF},
     "planned, sample": {"sample": 0.2},
-    "planned, summaries": {"exact": False},
+    "planned, long tables": {"buckets": 64_000},
     "planned, no hot key": {"threshold": 0.9},
     "look-ahead": {"scheme": "look-ahead"},
     "look-ahead, weights, capacities": {"scheme": "look-ahead", "weight": "value", "capacities": HALF},

@@ -7,7 +7,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F
 
 from frames import places, setting
-from keyspread.spark.routing.exchange import move, move_by
+from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.tags import tags_of
 
 
@@ -21,9 +21,9 @@ def adaptive(spark, request):
 def test_partition_w_holds_the_rows_of_worker_w(spark, adaptive, workers):
     rows = spark.range(0, 100, 1, 2).selectExpr("id", f"int(id * id % {workers}) AS w")  # squares: some have no row
     expected = {id_: id_ * id_ % workers for id_ in range(100)}
-    for out in (move(rows, workers, "w"), move_by(rows, workers, F.col("w"))):
-        assert places(out) == expected
-        assert out.rdd.getNumPartitions() == workers
+    out = move(rows, workers, "w")
+    assert places(out) == expected
+    assert out.rdd.getNumPartitions() == workers
 
 
 def test_grouping_by_the_tag_needs_no_further_exchange(spark, adaptive, capsys):
@@ -39,7 +39,7 @@ def test_ten_thousand_workers_are_a_short_text(spark, capsys):
     found = spark.createDataFrame([(w, tag) for w, tag in enumerate(tags)], "w int, tag int")
     assert found.where("pmod(hash(tag), 10000) != w").count() == 0
     move(spark.range(10).selectExpr("int(id) AS w"), 10_000, "w").explain(extended=True)
-    assert len(capsys.readouterr().out) < 500_000
+    assert len(capsys.readouterr().out) < 20_000
 
 
 def test_a_stream(spark, tmp_path):

@@ -1,7 +1,5 @@
 """Weights of rows and capacities of workers on Spark: the same as in-process, and balanced."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
@@ -98,31 +96,6 @@ def test_an_aggregate_in_balance_by_weight(rows):
     found = aggregate(rows, "key", wanted, WORKERS, "planned", weight="size", capacities=CAPACITIES)
     plain = rows.groupBy("key").agg(F.count("*").alias("n"), F.sum("size").alias("bytes"))
     assert sorted(found.collect()) == sorted(plain.collect())
-
-
-# Counted by summaries
-
-
-@pytest.mark.parametrize("weight", [None, "size"])
-def test_a_plan_from_summaries_knows_hot_keys_to_a_tenth_of_the_threshold(rows, weight):
-    sizes = {row.id: row.size for row in rows.select("id", "size").collect()}
-    exact = plan(rows, "key", WORKERS, weight=weight)
-    close = plan(rows, "key", WORKERS, weight=weight, exact=False)
-    total, threshold = int(exact.loads.sum()), 1 / (5 * WORKERS)
-    true = Counter()
-    for _, id_, hash_ in hashes(rows, "key"):
-        true[hash_] += 1 if weight is None else sizes[id_]
-    assert int(close.loads.sum()) == total
-    assert close.head
-    for key in close.head:
-        assert abs(key.messages - true[key.hash]) <= threshold * total / 10
-    missed = [share for key, share in true.items() if key not in {hot.hash for hot in close.head}]
-    assert max(missed, default=0) <= 1.1 * threshold * total
-    assert close.imbalance <= exact.imbalance + 1e-4
-
-
-def test_nothing_has_a_plan_from_summaries_too(rows):
-    assert plan(rows.where("false"), "key", WORKERS, exact=False).loads.sum() == 0
 
 
 # Streams

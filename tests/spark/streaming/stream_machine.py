@@ -4,11 +4,12 @@ It drives the code that runs on the executors (`packer`, `processor` with its `S
 operator's `make`, `fold` and `finish`) and compares what it emits with a model in plain Python. `FakeSpark` is a fake
 of what Spark does around that code: it hands rows to workers, drops late ones, keeps versions of the state, calls
 timers. It keeps to Spark's contract: a batch reads the versions that the last committed batch wrote, and a batch that
-fails, however many of its writes were done, starts again from those.
+fails, however many of its writes were done, starts again from those. A key is in the state partition to which Spark
+hashes it, and their number never changes: it is that of the first run, whatever later runs ask for.
 
     ./dev python tests/spark/streaming/stream_machine.py --runs 5000 --seed 0
 
-prints the number of runs and of what they tried.
+prints the number of runs and of what they tried. `mutants.toml` has the faults that it must notice.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import datetime
 import math
 import time
 from collections import Counter
+from functools import cache
 from types import SimpleNamespace
 from unittest import mock
 
@@ -28,41 +30,54 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from pyspark import TaskContext
 from pyspark.sql import Row
 
-from keyspread import Operator, hash_keys
+from keyspread import ColumnOperator, Operator, hash_keys
+from keyspread.spark.aggregation.column_states import ColumnStates
 from keyspread.spark.aggregation.operator_states import OperatorStates
 from keyspread.spark.aggregation.parameters import parameters_of
-from keyspread.spark.routing.tags import tags_of
+from keyspread.spark.routing.tags import _spark_hash, tags_of
+from keyspread.spark.streaming import window_entries
 from keyspread.spark.streaming.blobs import StateError
-from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
+from keyspread.spark.streaming.state import STATE_PARTITIONS, StateRules, packer, processor, unpacker
 
-WINDOW = 10  # seconds
-DELAY = 5  # of the watermark, in seconds
+SECOND = 1_000_000  # all times are in µs
+# Length and slide of the windows. The ends of the last ones are between two milliseconds, in which Spark counts timers.
+WINDOWS = [(10 * SECOND, 10 * SECOND), (10 * SECOND, 5 * SECOND), (7 * SECOND, 3 * SECOND), (10_000_500, 10 * SECOND)]
+DELAY = 5 * SECOND  # of the watermark
 ZONES = ["UTC", "Europe/Berlin", "America/New_York"]
 TRIED = Counter()
+# Relative to the watermark: whole seconds, and a few milliseconds around them.
+TIMES = st.builds(lambda s, ms: s * SECOND + ms * 1000, st.integers(-40, 20), st.sampled_from([0, 0, 0, 1, -1, 999]))
 
 
 class Reach(Operator):
-    """Count, sum and the values that are not null, with any state; subclasses say how it is stored."""
+    """Count, sum, the values that are not null, the last time and the words seen, with any state.
 
-    schema = "n bigint, total bigint, values array<bigint>"
+    Subclasses say how the state is stored. How Spark hands over times and texts depends on the session.
+    """
+
+    schema = "n bigint, total bigint, values array<bigint>, last timestamp, words array<string>"
     batches = "arrow"
 
     def __init__(self, scale=1):
         self.scale = scale
 
     def zero(self):
-        return {"n": 0, "total": None, "values": []}
+        return {"n": 0, "total": None, "values": [], "last": None, "words": []}
 
     def update(self, state, rows):
         values = [value * self.scale for value in rows["value"].to_pylist() if value is not None]
-        return self.merge(state, {"n": rows.num_rows, "total": sum(values) if values else None, "values": values})
+        times = rows["at"].to_pylist()
+        found = {"n": len(times), "total": sum(values) if values else None, "values": values, "last": max(times)}
+        return self.merge(state, {**found, "words": [f"w{value}" for value in values]})
 
     def merge(self, state, other):
-        totals = [one["total"] for one in (state, other) if one["total"] is not None]
+        totals = [one for one in (state["total"], other["total"]) if one is not None]
         return {
             "n": state["n"] + other["n"],
             "total": sum(totals) if totals else None,
             "values": [*state["values"], *other["values"]],
+            "last": max((one for one in (state["last"], other["last"]) if one is not None), default=None),
+            "words": sorted({*state["words"], *other["words"]}),
         }
 
     def finish(self, state):
@@ -72,21 +87,83 @@ class Reach(Operator):
 class TypedReach(Reach):
     """The same; its state is stored as columns."""
 
-    state = "n bigint, total bigint, values array<bigint>"
+    state = schema = Reach.schema
 
 
-FIELDS = pa.schema([("n", pa.int64()), ("total", pa.int64()), ("values", pa.list_(pa.int64()))])
+class ColumnReach(ColumnOperator):
+    """The same by column: a state per row, so that keys are there twice, and merged keys in another order."""
+
+    state = schema = Reach.schema
+
+    def __init__(self, scale=1):
+        self.scale = scale
+
+    def partial(self, rows, key):
+        values = [None if value is None else value * self.scale for value in rows["value"].to_pylist()]
+        known = [[] if value is None else [value] for value in values]
+        words = pa.array([[f"w{value}" for value in one] for one in known], pa.list_(pa.string()))
+        states = [
+            [1] * len(values),
+            pa.array(values, pa.int64()),
+            pa.array(known, pa.list_(pa.int64())),
+            rows["at"],
+            words,
+        ]
+        return pa.table([*rows.select(key).columns, *states], names=[*key, *NAMES])
+
+    def merge(self, states, key):
+        groups = {}
+        for at, row in enumerate(states.to_pylist()):
+            groups.setdefault(repr([_same(row[name]) for name in key]), []).append((at, row))
+        assert all(len(group) > 1 for group in groups.values())
+        found = list(reversed(groups.values()))
+        totals = [[row["total"] for _, row in group if row["total"] is not None] for group in found]
+        merged = [
+            [sum(row["n"] for _, row in group) for group in found],
+            [sum(one) if one else None for one in totals],
+            [[value for _, row in group for value in row["values"]] for group in found],
+            [max(row["last"] for _, row in group) for group in found],
+            [sorted({word for _, row in group for word in row["words"]}) for group in found],
+        ]
+        heads = states.select(key).take([group[0][0] for group in found])
+        kinds = [states.schema.field(name).type for name in NAMES]
+        return pa.table([*heads.columns, *map(pa.array, merged, kinds)], names=[*key, *NAMES])
+
+    def finish(self, states, key):
+        values = pa.array([sorted(one) for one in states["values"].to_pylist()], pa.list_(pa.int64()))
+        backwards = list(reversed(range(states.num_rows)))
+        return states.set_column(states.schema.get_field_index("values"), "values", values).take(backwards)
 
 
-def moment(seconds):
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+NAMES = ["n", "total", "values", "last", "words"]
+
+
+def text_type(zone):
+    """Return the Arrow type of texts in a session: large or not, which is a setting of its own in Spark."""
+    return pa.string() if zone == "UTC" else pa.large_string()
+
+
+def fields(zone):
+    """Return the types of the operator's state and result, as Spark tells them in a session."""
+    kinds = [pa.int64(), pa.int64(), pa.list_(pa.int64()), pa.timestamp("us", zone), pa.list_(text_type(zone))]
+    return pa.schema([*zip(NAMES, kinds, strict=True)])
+
+
+def moment(at):
+    return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=at)
+
+
+def windows_of(at, length, slide):
+    """Return the starts of the windows that hold this time, as Spark's `window` does."""
+    last = at // slide * slide
+    return [start for start in range(last, at - length, -slide) if start <= at < start + length]
 
 
 # Kinds of keys: values as a user has them, and the Arrow type with which Spark hands them over in a session.
 KEYS = {
     "text": ([None, "", "hot", "a", "b"], lambda zone: pa.string()),
-    "large text": ([None, "hot", "a"], lambda zone: pa.large_string() if zone != "UTC" else pa.string()),
-    "time": ([None, moment(0), moment(3600)], lambda zone: pa.timestamp("us", zone)),
+    "large text": ([None, "hot", "a"], text_type),
+    "time": ([None, moment(0), moment(3600 * SECOND)], lambda zone: pa.timestamp("us", zone)),
     "double": ([None, 0.0, 1.5, math.nan], lambda zone: pa.float64()),
     "struct": (
         [None, {"x": 1, "at": None}, {"x": 1, "at": moment(7)}, {"x": None, "at": moment(7)}],
@@ -127,8 +204,9 @@ class FakeHandle:
 class FakeSpark:
     """A fake of a query's run: the session, the versions of the state, the watermark. Nothing of Spark is used."""
 
-    def __init__(self, workers, windowed, mode, operator, key):
-        self.workers, self.windowed, self.mode, self.operator, self.key = workers, windowed, mode, operator, key
+    def __init__(self, workers, windows, mode, operator, key):
+        self.workers, self.windows, self.mode, self.operator, self.key = workers, windows, mode, operator, key
+        self.windowed = windows is not None
         self.versions = {partition: {0: ({}, frozenset())} for partition in range(workers)}
         self.committed = 0
         self.watermark = self.before = -math.inf
@@ -140,9 +218,13 @@ class FakeSpark:
         kind = pa.field("key", KEYS[self.key][1](zone), nullable)
         bound = pa.timestamp("us", zone)
         keys = [*([pa.field("start", bound), pa.field("end", bound)] if self.windowed else []), kind]
-        self.rows = pa.schema([pa.field("hash", pa.int64()), *keys, kind.with_name("k"), ("value", pa.int64())])
-        typed = FIELDS if operator.state is not None else None
-        states = OperatorStates(operator, len(keys), ["k", "value"], typed, FIELDS)
+        columns = [kind.with_name("k"), pa.field("at", bound), pa.field("value", pa.int64())]
+        self.rows = pa.schema([pa.field("hash", pa.int64()), *keys, *columns])
+        names, kinds = self.rows.names[-3:], fields(zone)
+        if isinstance(operator, ColumnOperator):
+            states = ColumnStates(operator, [field.name for field in keys], names, kinds, kinds)
+        else:
+            states = OperatorStates(operator, len(keys), names, kinds if operator.state is not None else None, kinds)
         identity = {"aggregates": {"operator": "Reach", "parameters": parameters_of(operator)}, "workers": workers}
         rules = StateRules(states.fold, identity, workers, self.windowed, self.mode)
         self.pack, self.processor, self.finish = packer(rules, states.make), processor(rules), unpacker(states.finish)
@@ -154,30 +236,41 @@ class FakeSpark:
         for rows in placed.values():
             for blobs in self.pack(iter(self._tables(rows))):
                 for row in blobs.to_pylist():
-                    if self.windowed and row["end"] <= self.before * 1e6:
+                    if self.windowed and row["end"] <= self.before:
                         continue  # late: Spark drops the blob by the end of its window
                     arrived.setdefault(row["tag"], []).append(Row(**row))
         emitted = []
-        tags = tags_of(self.running)
-        for partition in range(self.running):
-            entries, timers = self.versions.setdefault(partition, {}).get(self.committed, ({}, frozenset()))
+        for partition in range(self.workers):
+            entries, timers = self.versions[partition][self.committed]
             handle = FakeHandle(entries, timers)
             self.processor.init(handle)
-            with mock.patch.object(TaskContext, "get", lambda at=partition: SimpleNamespace(partitionId=lambda: at)):
-                rows = arrived.get(tags[partition], [])
-                if rows:
-                    emitted += self.processor.handleInputRows((tags[partition],), iter(rows), None)
+            with mock.patch.object(TaskContext, "get", lambda at=partition: self._task(at)):
+                for tag, rows in arrived.items():
+                    if int(_spark_hash(np.array([tag]))[0]) % self.workers == partition:
+                        emitted += self.processor.handleInputRows((tag,), iter(rows), None)
                 for at in sorted(handle.timers):
-                    if at <= self.watermark * 1000:
+                    if at * 1000 <= self.watermark:
                         handle.timers.discard(at)
                         info = SimpleNamespace(getExpiryTimeInMs=lambda at=at: at)
-                        emitted += self.processor.handleExpiredTimer((tags[partition],), None, info)
+                        emitted += self.processor.handleExpiredTimer((tags_of(self.running)[0],), None, info)
             self.processor.close()
             if partition == crash_after:
                 raise CrashError  # the writes of the partitions before this one are done, the others are lost
             self.versions[partition][self.committed + 1] = (handle.entries, frozenset(handle.timers))
         out = pa.RecordBatch.from_pydict({"blob": pa.array([row.blob for row in emitted], pa.binary())})
         return [row for table in self.finish([out]) for row in self._named(table)]
+
+    def _task(self, partition):
+        """Return the context of a task. It sees two settings: one of the checkpoint, and that of the session now."""
+        properties = {STATE_PARTITIONS: str(self.workers), "spark.sql.shuffle.partitions": str(self.running)}
+        return SimpleNamespace(partitionId=lambda: partition, getLocalProperty=properties.get)
+
+    def close(self, partition, at):
+        """Call the timer of the windows that end at a moment, in ms."""
+        handle = FakeHandle(*self.versions[partition][self.committed])
+        self.processor.init(handle)
+        info = SimpleNamespace(getExpiryTimeInMs=lambda: at)
+        return list(self.processor.handleExpiredTimer((tags_of(self.running)[partition],), None, info))
 
     def commit(self, latest):
         """End a batch that has written everything; the watermark of the next one follows the event time."""
@@ -188,24 +281,32 @@ class FakeSpark:
 
     def _tables(self, rows):
         """Return the rows of a worker as Spark hands them over: a row per window, in batches."""
-        for begin in range(0, len(rows), 3):
-            part = rows[begin : begin + 3]
-            keys = [key for _, key, _ in part]
-            hashes = [_hash(key) for key in keys]
-            bounds = [(moment(at // WINDOW * WINDOW), moment(at // WINDOW * WINDOW + WINDOW)) for at, _, _ in part]
-            columns = [hashes, *(zip(*bounds, strict=True) if self.windowed else []), keys, keys]
-            columns.append([value for _, _, value in part])
+        given = [[_hash(key), key, key, moment(at), value] for at, key, value in rows]
+        if self.windowed:
+            length, slide = self.windows
+            given = [
+                [row[0], moment(start), moment(start + length), *row[1:]]
+                for row, (at, _, _) in zip(given, rows, strict=True)
+                for start in windows_of(at, length, slide)
+            ]
+        for begin in range(0, len(given), 3):
+            columns = zip(*given[begin : begin + 3], strict=True)
             arrays = [pa.array(list(c), f.type) for c, f in zip(columns, self.rows, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.rows)
 
     def _named(self, table):
-        names = [*(["start", "end"] if self.windowed else []), "key", "n", "total", "values"]
+        names = [*(["start", "end"] if self.windowed else []), "key", *fields("UTC").names]
         return [dict(zip(names, row.values(), strict=True)) for row in table.to_pylist()]
 
 
 def _hash(key):
     """Return a hash that is the same for equal keys; which one does not matter here."""
-    return int(hash_keys([repr(_same(key))])[0])
+    return _hash_of_text(repr(_same(key)))
+
+
+@cache
+def _hash_of_text(text):
+    return int(hash_keys([text])[0])
 
 
 def _same(key):
@@ -215,22 +316,30 @@ def _same(key):
     return tuple(map(_same, key.values())) if isinstance(key, dict) else repr(key)
 
 
+def _is_chunk(window):
+    """Return whether an entry of the map state is a chunk: its key ends before it starts."""
+    return window[1] < window[0]
+
+
 class StreamMachine(RuleBasedStateMachine):
     """Rows in, totals or windows out: equal to the model after every batch, whatever happened before."""
 
     @initialize(
         workers=st.integers(1, 3),
-        windowed=st.booleans(),
+        windows=st.sampled_from([None, *WINDOWS]),
         update=st.booleans(),
-        typed=st.booleans(),
+        operator=st.sampled_from([Reach, TypedReach, ColumnReach]),
         key=st.sampled_from(sorted(KEYS)),
+        chunk=st.sampled_from([1, 40, 100, window_entries.CHUNK_BYTES]),
     )
-    def begin(self, workers, windowed, update, typed, key):
-        mode = "append" if windowed and not update else "update"
-        self.operator = TypedReach() if typed else Reach()
-        self.spark = FakeSpark(workers, windowed, mode, self.operator, key)
+    def begin(self, workers, windows, update, operator, key, chunk):
+        self.chunks = mock.patch.object(window_entries, "CHUNK_BYTES", chunk)  # small, so that few keys fill many
+        self.chunks.start()
+        mode = "append" if windows is not None and not update else "update"
+        self.operator = operator()
+        self.spark = FakeSpark(workers, windows, mode, self.operator, key)
         self.values = KEYS[key][0]
-        self.model = {}  # (start of the window or None, key) -> values of all rows that count
+        self.model = {}  # (start of the window or None, key) -> (time, value) of all rows that count
         self.nullable = True
         TRIED["runs"] += 1
 
@@ -238,7 +347,7 @@ class StreamMachine(RuleBasedStateMachine):
         data=st.data(),
         zone=st.sampled_from([None, *ZONES]),
         nullable=st.booleans(),
-        rows=st.lists(st.tuples(st.integers(-40, 20), st.integers(0, 9)), max_size=8),
+        rows=st.lists(st.tuples(TIMES, st.integers(0, 9)), max_size=8),
     )
     def batch(self, data, zone, nullable, rows):
         """Run a batch of rows, some late, of any size, on any workers; if it crashes, run it again.
@@ -249,20 +358,39 @@ class StreamMachine(RuleBasedStateMachine):
             TRIED["restarts"] += 1
             self.nullable = nullable
             self.spark.start(zone, nullable)
-        ahead = 100 if self.spark.watermark == -math.inf else int(self.spark.watermark)
-        keys = self.values if self.nullable else self.values[1:]
-        drawn = [(ahead + at, keys[n % len(keys)], None if n == 9 else n) for at, n in rows]
+        drawn = self._rows(rows)
         for _ in range(data.draw(st.integers(0, 2), label="crashes")):
             TRIED["retries"] += 1
             with pytest.raises(CrashError):
                 self.spark.batch(self._placed(data, drawn), data.draw(st.integers(0, self.spark.workers - 1)))
         self._done(self.spark.batch(self._placed(data, drawn)), drawn)
 
+    @rule(data=st.data(), workers=st.integers(1, 7), rows=st.lists(st.tuples(TIMES, st.integers(0, 9)), min_size=1))
+    def other_workers(self, data, workers, rows):
+        """A restart with another number of workers is refused as soon as a row arrives that is not late."""
+        if workers == self.spark.workers:
+            return
+        drawn = self._rows(rows)
+        groups = self._groups(drawn)
+        before = {partition: dict(versions) for partition, versions in self.spark.versions.items()}
+        self.spark.start("UTC", True, workers=workers)
+        if groups:
+            TRIED["other numbers of workers"] += 1
+            # By the place where a row arrives, or before that by the identity of the state of a window that ends.
+            with pytest.raises(StateError, match=r"another number of workers|workers was \d and is now \d") as caught:
+                self.spark.batch(self._placed(data, drawn))
+            assert "\n" not in str(caught.value)
+        self.spark.versions = before
+        self.spark.start("UTC", True)
+        self.nullable = True
+
     @precondition(lambda self: self._stored())
     @rule(data=st.data())
     def damage(self, data):
-        """A blob of the checkpoint is cut or changed: the query says so instead of going on."""
+        """A blob of the checkpoint is cut, changed or lost: the query says so instead of going on."""
         TRIED["damages"] += 1
+        self.spark.start("UTC", True)
+        self.nullable = True
         partition, window = data.draw(st.sampled_from(self._stored()))
         entries, _ = self.spark.versions[partition][self.spark.committed]
         intact = entries[window]
@@ -270,6 +398,8 @@ class StreamMachine(RuleBasedStateMachine):
         at = data.draw(st.integers(0, len(blob) - 1))
         cut = data.draw(st.booleans())
         entries[window] = (bytes(blob[:at]) if cut else bytes([*blob[:at], blob[at] ^ 0x20, *blob[at + 1 :]]),)
+        if _is_chunk(window) and data.draw(st.booleans(), label="lost"):
+            del entries[window]
         message = "the state in the checkpoint (cannot be read|was not written by this version of keyspread)"
         self._fails(partition, window, message)
         entries[window] = intact
@@ -280,22 +410,24 @@ class StreamMachine(RuleBasedStateMachine):
         """A query with another parameter of the operator does not resume from this state."""
         TRIED["other queries"] += 1
         self.spark.start("UTC", True, type(self.operator)(scale=2))
-        self._fails(*data.draw(st.sampled_from(self._stored())), r"parameters.*'scale': '1'.*'scale': '2'")
+        roots = [one for one in self._stored() if not _is_chunk(one[1])]
+        self._fails(*data.draw(st.sampled_from(roots)), r"parameters.*'scale': '1'.*'scale': '2'")
         self.spark.start("UTC", True)
         self.nullable = True
 
     def _fails(self, partition, window, message):
-        """Send every key into that window, or into the totals, so that the state is read."""
-        if self.spark.windowed and window[1] <= self.spark.before * 1e6:
+        """Send every key into that window, or into the totals, so that the state is read; or close the window."""
+        chunk, start = _is_chunk(window), window[0]
+        end = start + self.spark.windows[0] if self.spark.windowed else None
+        if end is not None and end <= self.spark.before:
             return  # it is over: its rows would be late
-        rows = {0: [(window[0] // 1_000_000, key, 1) for key in self.values[1:]]}
-        before = {p: dict(v) for p, v in self.spark.versions.items()}
-        hit = {int(np.uint64(np.int64(_hash(row[1]))) % np.uint64(self.spark.workers)) for row in rows[0]}
-        if partition not in hit:
-            return
         TRIED["refusals"] += 1
+        rows = {0: [(start, key, 1) for key in self.values]}
+        before = {p: dict(v) for p, v in self.spark.versions.items()}
+        # In append mode a chunk is read when its window closes.
+        closes = chunk and self.spark.mode == "append"
         with pytest.raises(StateError, match=message) as caught:
-            self.spark.batch(rows)
+            self.spark.close(partition, -(-end // 1000)) if closes else self.spark.batch(rows)
         assert "\n" not in str(caught.value)
         self.spark.versions = before
 
@@ -305,6 +437,24 @@ class StreamMachine(RuleBasedStateMachine):
             for partition, versions in self.spark.versions.items()
             for window in versions.get(self.spark.committed, ({}, ()))[0]
         ]
+
+    def _rows(self, rows):
+        """Return drawn rows as (time, key, value), around the watermark."""
+        ahead = 100 * SECOND if self.spark.watermark == -math.inf else self.spark.watermark
+        keys = self.values if self.nullable else self.values[1:]
+        return [(ahead + at, keys[n % len(keys)], None if n == 9 else n) for at, n in rows]
+
+    def _groups(self, rows):
+        """Return the groups of rows that are not late, each with its times and values."""
+        found = {}
+        for at, key, value in rows:
+            starts = windows_of(at, *self.spark.windows) if self.spark.windowed else [None]
+            for start in starts:
+                if start is not None and start + self.spark.windows[0] <= self.spark.before:
+                    TRIED["late rows"] += 1
+                else:
+                    found.setdefault((start, _same(key)), []).append((at, value))
+        return found
 
     def _placed(self, data, rows):
         """Put every row on some worker: which one must not matter, nor how many input partitions there were."""
@@ -317,34 +467,34 @@ class StreamMachine(RuleBasedStateMachine):
     def _done(self, emitted, rows):
         """Compare what the batch emitted with the model, and commit it."""
         TRIED["batches"] += 1
-        spark, changed = self.spark, set()
-        for at, key, value in rows:
-            start = at // WINDOW * WINDOW if spark.windowed else None
-            if start is not None and start + WINDOW <= spark.before:
-                TRIED["late rows"] += 1
-                continue
-            group = (start, _same(key))
-            self.model.setdefault(group, []).append(value)
-            changed.add(group)
-        closed = {group for group in self.model if group[0] is not None and group[0] + WINDOW <= spark.watermark}
-        expected = {group: self.model[group] for group in (changed if spark.mode == "update" else closed)}
+        spark, new = self.spark, self._groups(rows)
+        for group, values in new.items():
+            self.model.setdefault(group, []).extend(values)
+        closed = {group for group in self.model if spark.windowed and group[0] + spark.windows[0] <= spark.watermark}
+        expected = {group: self.model[group] for group in (new if spark.mode == "update" else closed)}
         found = {(self._start(row), _same(row["key"])): row for row in emitted}
         assert len(found) == len(emitted)
         assert found.keys() == expected.keys()
         for group, values in expected.items():
-            known = sorted(value for value in values if value is not None)
-            row = found[group]
+            known, row = sorted(value for _, value in values if value is not None), found[group]
             assert (row["n"], row["total"], row["values"]) == (len(values), sum(known) if known else None, known)
+            assert row["last"] == moment(max(at for at, _ in values))
+            assert row["words"] == sorted({f"w{value}" for value in known})
         for group in closed:
             TRIED["closed windows"] += 1
             del self.model[group]
         spark.commit(max((at for at, _, _ in rows), default=None))
         if spark.windowed:  # a window that is over leaves the state
             held = {window for _, window in self._stored()}
-            assert {window[0] for window in held} == {start * 1_000_000 for start, _ in self.model}
+            assert {window[0] for window in held} == {start for start, _ in self.model}
+
+        TRIED["chunks"] += sum(_is_chunk(window) for _, window in self._stored())
 
     def _start(self, row):
-        return int(row["start"].timestamp()) if self.spark.windowed else None
+        return (row["start"] - moment(0)) // datetime.timedelta(microseconds=1) if self.spark.windowed else None
+
+    def teardown(self):
+        self.chunks.stop()
 
 
 # Fewer steps than hypothesis takes by default: more runs find more than longer ones.

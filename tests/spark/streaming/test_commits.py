@@ -42,11 +42,11 @@ class FakeStorage:
         self.at_step = lambda: None
 
     def write(self, folder, states):
-        """Write partial states as several files; a crash leaves some of them."""
+        """Write partial states as several files, with names of their own; a crash leaves some of them."""
         items = list(states.items())
         for number in range(0, len(items), 2):
             self.at_step()
-            self.files[f"{folder}/part-{number}"] = dict(items[number : number + 2])
+            self.files[f"{folder}/part-{number}-{self.dice.random()}"] = dict(items[number : number + 2])
         return len(items)
 
     def states(self, commits):
@@ -274,6 +274,20 @@ def test_a_file_that_disappears_or_is_cut_off_is_never_a_wrong_answer(seed):
         return
     # Nobody can know of the last commit if it is deleted; every other loss is noticed.
     assert found in (world.done, world.done - world.rows[last])
+
+
+def test_a_reader_keeps_what_a_driver_that_was_left_behind_has_committed():
+    """Its batch is in a slot that the next merge would clear; a reader that began before that merge still needs it."""
+    world, late, ahead = World(1), CommitLog(9), CommitLog(1)
+    world.add(late, 0)
+    world.add(ahead, 1)  # merged: generation 1, until batch 1
+    world.add(late, 1)  # it does not know of the merge …
+    world.add(late, 2)  # … so this is still in slot 0, and it counts
+    began = CommitLog(1).read(world.storage).commits
+    assert [(one.batch, one.slot) for one in began] == [(1, 1), (2, 0)]
+    world.add(ahead, 3)  # generation 2 replaces generation 1, and clears slot 0 if nothing in it counts
+    assert world.storage.states(began) == world.rows[0] + world.rows[1] + world.rows[2]
+    assert world.read() == sum(world.rows.values(), Counter())
 
 
 def test_a_commit_that_storage_does_not_show_is_noticed_by_the_merge():

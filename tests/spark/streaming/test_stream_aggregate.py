@@ -21,9 +21,9 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from frames import setting
-from keyspread import InputError
+from keyspread import InputError, hash_keys
 from keyspread.framing import Frame
-from keyspread.operators import Operator
+from keyspread.operators import ColumnOperator, Operator
 from keyspread.spark import StreamWatch, Watch, aggregate, stream_settings
 from keyspread.spark.routing.tags import tags_of
 from keyspread.spark.streaming.blobs import StateError, from_blob, to_blob
@@ -81,6 +81,19 @@ class Reach(Operator):
 
     def finish(self, state):
         return {"n": state[0], "most": state[1]}
+
+
+class ColumnReach(ColumnOperator):
+    """The same by column."""
+
+    state = schema = "n bigint, most bigint"
+
+    def partial(self, rows, key):
+        found = rows.group_by(key).aggregate([([], "count_all"), ("value", "max")]).rename_columns([*key, "n", "most"])
+        return found.set_column(found.num_columns - 1, "most", found["most"].fill_null(-1))
+
+    def merge(self, states, key):
+        return states.group_by(key).aggregate([("n", "sum"), ("most", "max")]).rename_columns([*key, "n", "most"])
 
 
 @pytest.fixture(scope="module")
@@ -180,8 +193,8 @@ def test_tags_lead_where_spark_hashes_them(spark):
         assert found.places == list(range(many))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, seed):
+@pytest.mark.parametrize(("seed", "operator"), [(1, Reach), (2, ColumnReach)])
+def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, seed, operator):
     """Batches of any size, one of them empty; the query is restarted at random, also with another scheme."""
     dice = random.Random(seed)
     seen = []
@@ -189,7 +202,7 @@ def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, seed):
         put(tmp_path / "in", number, drawn(f"{seed}/{number}", dice.choice([0, 1, 40, 200]), 10.0 * number))
         if number == 3 or dice.random() < 0.4:
             stream = stream_of(streaming, tmp_path / "in")
-            totals = aggregate(stream, "key", Reach(), WORKERS, dice.choice([None, "d-choices"]))
+            totals = aggregate(stream, "key", operator(), WORKERS, dice.choice([None, "d-choices"]))
             seen += run(totals, tmp_path / "checkpoint", "update")
             assert_alike(latest(seen), plain(streaming.read.parquet(str(tmp_path / "in")), REACH, "key"), by_key)
 
@@ -205,15 +218,17 @@ def test_windows_equal_those_of_spark_itself(streaming, tmp_path, slide):
     by = (F.window("time", "10 seconds", slide), "key")
     options = {"window": "10 seconds", "slide": slide}
     ours = run(aggregate(stream, "key", Reach(), WORKERS, **options), tmp_path / "ours", "append")
+    columns = run(aggregate(stream, "key", ColumnReach(), WORKERS, **options), tmp_path / "columns", "append")
     sql = run(aggregate(stream, "key", REACH, WORKERS, **options), tmp_path / "sql", "append")
     theirs = stream.groupBy(*by).agg(*(F.expr(a).alias(n) for n, a in REACH.items()))
     expected = run(theirs, tmp_path / "theirs", "append")
     assert_alike(ours, expected, by_window)
+    assert_alike(columns, expected, by_window)
     assert_alike(sql, expected, by_window)
     bounded = streaming.read.parquet(str(tmp_path / "in"))
     expected = plain(bounded, REACH, *by)
     assert sum(row["n"] for row in ours) < sum(row["n"] for row in expected)  # some were too late
-    for aggregates, scheme in ((Reach(), None), (REACH, None), (REACH, "planned")):
+    for aggregates, scheme in ((Reach(), None), (ColumnReach(), None), (REACH, None), (REACH, "planned")):
         found = aggregate(bounded, "key", aggregates, WORKERS, scheme, time="time", **options).collect()
         assert_alike([row.asDict(True) for row in found], expected, by_window)
 
@@ -257,7 +272,9 @@ def test_windows_as_they_change_and_an_operator(streaming, tmp_path):
     bounded = streaming.read.parquet(str(tmp_path / "in"))
     stream = stream_of(streaming, tmp_path / "in").withWatermark("time", "1 minute")
     windows = run(
-        aggregate(stream, "key", Reach(), WORKERS, window="10 seconds", mode="update"), tmp_path / "windows", "update"
+        aggregate(stream, "key", ColumnReach(), WORKERS, window="10 seconds", mode="update"),
+        tmp_path / "windows",
+        "update",
     )
     expected = plain(bounded, REACH, F.window("time", "10 seconds"), "key")
     assert_alike(latest(windows, by_window), expected, by_window)
@@ -346,6 +363,23 @@ def test_a_checkpoint_of_another_query_is_refused(streaming, tmp_path):
         run(aggregate(stream, F.lower("key"), Reach(), WORKERS), checkpoint, "update")
 
 
+def test_a_restart_with_another_number_of_workers_is_refused_where_no_state_is_read(streaming, tmp_path):
+    """With one worker, the rows of a key come to state partition 0. Its old state, in partition 1 or 2, is not read."""
+    rows = [row for row in drawn(0, 200) if hash_keys([row[1] or ""]).view("uint64")[0] % WORKERS and row[1]]
+    assert rows
+    put(tmp_path / "in", 0, rows)
+    stream, checkpoint = stream_of(streaming, tmp_path / "in"), tmp_path / "checkpoint"
+    run(aggregate(stream, "key", Reach(), WORKERS), checkpoint, "update")
+    put(tmp_path / "in", 1, rows)
+    with (
+        setting(streaming, "spark.sql.shuffle.partitions", "1"),
+        pytest.raises(
+            StreamingQueryException, match="worker 0 of 1 would be in state partition 0 of 3: the checkpoint"
+        ),
+    ):
+        run(aggregate(stream, "key", Reach(), 1), checkpoint, "update")
+
+
 class Handle:
     """Stands in for Spark's, which would retry a failing task four times."""
 
@@ -371,6 +405,11 @@ class Handle:
         return iter(list(self.kept))
 
 
+def task_in(partition, partitions):
+    """Return the context of a task in this state partition."""
+    return SimpleNamespace(partitionId=lambda: partition, getLocalProperty=lambda name: partitions)
+
+
 def summed(table):
     """Merge partial counts: one row per key, in order of appearance."""
     found = table.group_by(["hash", "key"], use_threads=False).aggregate([("n", "sum")])
@@ -380,8 +419,8 @@ def summed(table):
 def test_the_state_knows_whose_it_is(monkeypatch):
     """The state of another query is refused when it is read; a blob may have more fields than are compared."""
 
-    def merged(workers, aggregate, partition=0, **more):
-        monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: partition))
+    def merged(workers, aggregate, partition=0, partitions=None, **more):
+        monkeypatch.setattr(TaskContext, "get", lambda: task_in(partition, partitions))
         identity = {"aggregates": {"n": aggregate}, "workers": workers, **more}
         state = processor(StateRules(summed, identity, workers, windowed=False, mode="update"))
         state.init(handle)
@@ -397,6 +436,11 @@ def test_the_state_knows_whose_it_is(monkeypatch):
         merged(3, "sum(v)")
     with pytest.raises(StateError, match="worker 0 of 4 would be in state partition 2: the checkpoint was made with"):
         merged(4, "count(*)", partition=2)
+    # The tag of the only worker leads to partition 0 of 3, too: only the number of partitions tells.
+    handle = Handle()
+    with pytest.raises(StateError, match="worker 0 of 1 would be in state partition 0 of 3: the checkpoint was made"):
+        merged(1, "count(*)", partitions="3")
+    assert merged(1, "count(*)", partitions="1") == {"a": 1, "b": 5}
 
 
 def test_bad_input(streaming, tmp_path):
@@ -480,7 +524,7 @@ def test_a_blob_of_another_version_or_damaged_is_one_line():
 
 @pytest.mark.parametrize("mode", ["append", "update"])
 def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
-    monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 0))
+    monkeypatch.setattr(TaskContext, "get", lambda: task_in(0, "3"))
     own, handle = {"workers": 3}, Handle()
     state = processor(StateRules(summed, own, 3, windowed=True, mode=mode))
     state.init(handle)
@@ -493,3 +537,17 @@ def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
     closed = list(state.handleExpiredTimer((tags_of(3)[0],), None, expired))
     assert [from_blob(row.blob)["n"].to_pylist() for row in closed] == ([[10]] if mode == "append" else [])
     assert list(handle.kept) == [(10_000_000, 20_000_000)]
+
+
+def test_a_window_that_ends_between_two_milliseconds_is_open_until_the_second(monkeypatch):
+    """Spark counts watermarks and timers in milliseconds. A row of the last microseconds is not late before that."""
+    monkeypatch.setattr(TaskContext, "get", lambda: task_in(0, "3"))
+    handle = Handle()
+    state = processor(StateRules(summed, {}, 3, windowed=True, mode="append"))
+    state.init(handle)
+    blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}), {})
+    assert not list(state.handleInputRows((tags_of(3)[0],), iter([Row(start=0, end=10_000_500, blob=blob)]), None))
+    assert handle.timers == [10_001]
+    for at, windows in ((10_000, 0), (10_001, 1)):
+        expired = SimpleNamespace(getExpiryTimeInMs=lambda at=at: at)
+        assert len(list(state.handleExpiredTimer((tags_of(3)[0],), None, expired))) == windows

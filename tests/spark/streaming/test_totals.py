@@ -18,7 +18,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 from keyspread import InputError
-from keyspread.operators import Operator
+from keyspread.operators import ColumnOperator, Operator
 from keyspread.spark import Totals
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -42,6 +42,18 @@ class Reach(Operator):
 
     def finish(self, state):
         return {"n": state[0], "most": state[1]}
+
+
+class ColumnCount(ColumnOperator):
+    """A count by column."""
+
+    state = schema = "n bigint"
+
+    def partial(self, rows, key):
+        return rows.group_by(key).aggregate([([], "count_all")]).rename_columns([*key, "n"])
+
+    def merge(self, states, key):
+        return states.group_by(key).aggregate([("n", "sum")]).rename_columns([*key, "n"])
 
 
 def batch_of(spark, number, rows=30):
@@ -121,8 +133,9 @@ def test_through_foreach_batch_and_a_new_checkpoint_is_refused(spark, static, tm
         totals(bounded, 0)
 
 
-def test_totals_of_an_operator_and_retried_batches(spark, static, tmp_path):
-    totals = Totals(str(tmp_path), F.col("k"), Reach(), 2, "d-choices", merge_every=2)
+@pytest.mark.parametrize("operator", [Reach, ColumnCount])
+def test_totals_of_an_operator_and_retried_batches(spark, static, tmp_path, operator):
+    totals = Totals(str(tmp_path), F.col("k"), operator(), 2, "d-choices", merge_every=2)
     expected = Counter()
     for number in range(3):
         rows = batch_of(spark, number)

@@ -1,24 +1,26 @@
-"""An `Operator` on Spark: each worker makes states from its own rows, then states are merged by key."""
+"""Operators on Spark: each worker makes states from its own rows, then states are merged by key."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import ParseException, PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType
 
 from keyspread.errors import InputError
-from keyspread.operators import Operator
+from keyspread.operators import AnyOperator, ColumnOperator, Operator
 from keyspread.spark.aggregation.arrow_functions import Tables, in_batches
+from keyspread.spark.aggregation.column_states import ColumnStates
 from keyspread.spark.aggregation.key_types import check_key_types
-from keyspread.spark.aggregation.operator_states import OperatorStates, numbered
+from keyspread.spark.aggregation.keyed_states import KeyedStates, numbered
+from keyspread.spark.aggregation.operator_states import OperatorStates
 from keyspread.spark.aggregation.parameters import parameters_of
 from keyspread.spark.aggregation.state_columns import OperatorError
 from keyspread.spark.capabilities import quiet_analysis, schema_of_ddl, to_arrow
 from keyspread.spark.failures import why
 from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash
-from keyspread.spark.streaming.windows import window_of
+from keyspread.spark.streaming.windows import Windows, window_of
 
 __all__ = ["OperatorError", "OperatorParts"]
 
@@ -26,26 +28,29 @@ __all__ = ["OperatorError", "OperatorParts"]
 class OperatorParts:
     """The partial states of an operator as rows: the hash of the key, the key, the state.
 
-    In a stream, `first` are columns that precede the key: the bounds of a window.
+    With `windows`, the bounds of the window precede the key.
     """
 
     def __init__(
-        self, df: DataFrame, names: Sequence[KeyColumn], operator: Operator[Any], first: Sequence[StructField] = ()
+        self, df: DataFrame, names: Sequence[KeyColumn], operator: AnyOperator, windows: Windows | None = None
     ) -> None:
         fields = df.select(*(column(df, name) for name in names)).schema.fields
         check_key_types(names, fields)
-        self._names, self._first, self._keys = list(names), list(first), [*first, *fields]
-        self._result = _result_schema(df.sparkSession, operator, fields)
-        state = _state_schema(df.sparkSession, operator)
+        self._names, self._windows = list(names), windows
+        self._first = [] if windows is None else windows.bounds
+        self._keys = [*self._first, *fields]
+        self._result = _result_schema(operator, fields, windows)
+        state = _state_schema(operator)
         self._state = [BinaryType()] if state is None else [field.dataType for field in state.fields]
         # How Spark maps its types to Arrow depends on the session's settings, so Spark is asked.
-        self.states = OperatorStates(
-            operator,
-            len(self._keys),
-            df.columns,
-            None if state is None else _arrow_schema(df.sparkSession, "state", operator, state),
-            _arrow_schema(df.sparkSession, "schema", operator, self._result),
-        )
+        typed = None if state is None else _arrow_schema(df.sparkSession, "state", operator, state)
+        result = _arrow_schema(df.sparkSession, "schema", operator, self._result)
+        self.states: KeyedStates
+        if isinstance(operator, ColumnOperator):
+            keys = _key_names(operator, self._keys, typed)
+            self.states = ColumnStates(operator, keys, df.columns, typed, result)
+        else:
+            self.states = OperatorStates(operator, len(self._keys), df.columns, typed, result)
         self.identity: Any = {
             "operator": type(operator).__name__,
             "parameters": parameters_of(operator),
@@ -60,7 +65,9 @@ class OperatorParts:
 
     def partial(self, moved: DataFrame, worker: str) -> DataFrame:
         """Make one state per key and worker, from rows that are already on their workers."""
-        rows = self.rows(moved.drop(worker))
+        # A hot key has many windows: by the hash of both, their states are merged on all workers.
+        window = [] if self._windows is None else [self._windows.name]
+        rows = self.rows(moved.drop(worker), [*window, *self._names])
         return rows.mapInArrow(in_batches(self.states.make), self.schema)
 
     def merge(self, states: DataFrame) -> DataFrame:
@@ -75,10 +82,16 @@ class OperatorParts:
             _sorted_by_hash(states), lambda batches: (own.finish(own.fold(table)) for table in _runs(batches))
         )
 
-    def rows(self, df: DataFrame, first: Sequence[Column] = ()) -> DataFrame:
-        """Return the rows in the form that `OperatorStates.make` reads: the hash, the key, all columns."""
+    def result_of_whole_keys(self, moved: DataFrame) -> DataFrame:
+        """Return the result of rows in which every key is on one worker: there is nothing to merge."""
+        own = self.states
+        return self.unpacked(self.rows(moved), lambda batches: map(own.finish, own.make(batches)))
+
+    def rows(self, df: DataFrame, hashed_by: Sequence[KeyColumn] | None = None) -> DataFrame:
+        """Return the rows in the form that `KeyedStates.make` reads: the hash, the key, all columns."""
+        first = [] if self._windows is None else self._windows.start_and_end()
         keys = [equal_as_spark_sees(df, name) for name in self._names]
-        hashed = df.select(key_hash(df, self._names), *first, *keys, "*")
+        hashed = df.select(key_hash(df, hashed_by or self._names), *first, *keys, "*")
         return hashed.toDF(*numbered(len(hashed.columns)))
 
     def unpacked(self, df: DataFrame, finish: Tables) -> DataFrame:
@@ -99,29 +112,42 @@ def _numbered_schema(kinds: Sequence[DataType]) -> StructType:
     return StructType([StructField(name, kind) for name, kind in zip(numbered(len(kinds)), kinds, strict=True)])
 
 
-def _result_schema(spark: SparkSession, operator: Operator[Any], keys: Sequence[StructField]) -> StructType:
+def _key_names(operator: ColumnOperator, keys: Sequence[StructField], state: pa.Schema | None) -> list[str]:
+    """Return the names under which a column operator sees the key; refuse one that is ambiguous, or no typed state."""
+    name, names = type(operator).__name__, [field.name for field in keys]
+    if state is None:
+        raise InputError(f"{name} has no state: declare the columns of a state, as in state = 'n long, total double'")
+    for one in names:
+        if names.count(one) > 1:
+            raise InputError(f"{names.count(one)} columns of the key are called {one!r}; rename them with .alias")
+        if one in state.names:
+            raise InputError(f"state of {name} has {one!r}, which is a column of the key: rename it")
+    return names
+
+
+def _result_schema(operator: AnyOperator, keys: Sequence[StructField], windows: Windows | None) -> StructType:
     name, declared = type(operator).__name__, getattr(operator, "schema", None)
     if not declared:
         raise InputError(f"{name} has no schema: declare what finish returns, as in schema = 'total double'")
-    if operator.batches not in ("pandas", "arrow"):
+    if isinstance(operator, Operator) and operator.batches not in ("pandas", "arrow"):
         raise InputError(f"batches of {name} must be 'pandas' or 'arrow', got {operator.batches!r}")
-    schema = _parsed(spark, declared)
+    schema = _parsed(declared)
     if schema is None:
         raise InputError(
             f"schema of {name} must name and type what finish returns, as in 'total double', got {declared!r}"
         )
-    taken = {field.name.lower() for field in keys}
+    taken = {field.name.lower() for field in keys} | ({windows.name} if windows is not None else set())
     for field in schema.fields:
         if field.name.lower() in taken:
             raise InputError(f"schema of {name} has {field.name!r}, which is a column of the key: rename it")
     return schema
 
 
-def _state_schema(spark: SparkSession, operator: Operator[Any]) -> StructType | None:
+def _state_schema(operator: AnyOperator) -> StructType | None:
     name, declared = type(operator).__name__, getattr(operator, "state", None)
     if declared is None:
         return None
-    schema = _parsed(spark, declared) if isinstance(declared, str) and declared.strip() else None
+    schema = _parsed(declared) if isinstance(declared, str) and declared.strip() else None
     if schema is None or len({field.name for field in schema.fields}) < len(schema.fields):
         raise InputError(
             f"state of {name} must name and type the fields of a state, as in 'n long, total double', got {declared!r}"
@@ -129,16 +155,16 @@ def _state_schema(spark: SparkSession, operator: Operator[Any]) -> StructType | 
     return schema
 
 
-def _parsed(spark: SparkSession, declared: str) -> StructType | None:
+def _parsed(declared: str) -> StructType | None:
     try:
         with quiet_analysis():
-            schema = schema_of_ddl(spark, declared)
+            schema = schema_of_ddl(declared)
     except ParseException:
         return None
     return schema if isinstance(schema, StructType) else None
 
 
-def _arrow_schema(spark: SparkSession, what: str, operator: Operator[Any], schema: StructType) -> pa.Schema:
+def _arrow_schema(spark: SparkSession, what: str, operator: AnyOperator, schema: StructType) -> pa.Schema:
     try:
         return to_arrow(spark.createDataFrame([], schema)).schema
     except (PySparkException, pa.ArrowException) as problem:

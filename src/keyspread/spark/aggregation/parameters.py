@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from keyspread.operators import Operator
+from keyspread.operators import OPERATORS, AnyOperator
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, Decimal, Fraction, date, datetime, time, timedelta)
 _APART = {"schema", "state", "batches"}  # compared on their own, or without effect on a state
 
 
-def parameters_of(operator: Operator[Any]) -> dict[str, str]:
+def parameters_of(operator: AnyOperator) -> dict[str, str]:
     """Return the attributes of an operator, its own and those of its class, as text that is the same in every run.
 
     An attribute of a class that is not known here counts by the name of its class only.
 
+    >>> from keyspread import Operator
     >>> class Quantile(Operator):
     ...     digits = 2
     ...     def __init__(self, share): self.share = share
@@ -34,7 +35,7 @@ def parameters_of(operator: Operator[Any]) -> dict[str, str]:
     """
     found: dict[str, Any] = {}
     for one in reversed(type(operator).__mro__):
-        if issubclass(one, Operator) and one is not Operator:
+        if issubclass(one, OPERATORS) and one not in OPERATORS:
             found |= {name: value for name, value in vars(one).items() if _is_value(name, value)}
     found |= {name: getattr(operator, name) for name, value in found.items() if isinstance(value, MemberDescriptorType)}
     found |= getattr(operator, "__dict__", {})

@@ -48,6 +48,31 @@ def as_stored(table: pa.Table) -> pa.Table:
     return table if table.schema.equals(wanted) else table.cast(wanted)
 
 
+def is_stored_as(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether values of one type are kept as another one, unless a value does not fit; text is not a number.
+
+    >>> is_stored_as(pa.int32(), pa.float64()), is_stored_as(pa.float64(), pa.int64())
+    (True, False)
+    """
+    kinds, found = pa.types, stored_type(found)
+    if found == wanted or kinds.is_null(found):
+        return True
+    if kinds.is_dictionary(found):
+        return is_stored_as(found.value_type, wanted)
+    if kinds.is_integer(found):
+        return bool(kinds.is_integer(wanted) or kinds.is_floating(wanted) or kinds.is_decimal(wanted))
+    if kinds.is_floating(found):
+        return bool(kinds.is_floating(wanted) and found.bit_width <= wanted.bit_width)
+    if kinds.is_timestamp(found):
+        return bool(kinds.is_timestamp(wanted) and (found.tz is None) == (wanted.tz is None))
+    if kinds.is_struct(found) or kinds.is_map(found) or hasattr(found, "value_type"):  # the last: all kinds of lists
+        names = [[field.name for field in kind] if kinds.is_struct(kind) else None for kind in (found, wanted)]
+        same = names[0] == names[1] and kinds.is_map(found) == kinds.is_map(wanted) and kinds.is_nested(wanted)
+        return bool(same) and all(map(is_stored_as, _children(found), _children(wanted)))
+    alike = (("is_string", "is_string_view"), ("is_binary", "is_binary_view"), ("is_decimal",), ("is_date",))
+    return any(all(any(getattr(kinds, one)(kind) for one in family) for kind in (found, wanted)) for family in alike)
+
+
 def comparable_values(column: Any) -> list[Any]:
     """Return a column as Python values; times are whole numbers, because Python's own end in the year 9999."""
     wanted = _without_times(column.type)

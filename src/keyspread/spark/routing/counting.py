@@ -1,105 +1,197 @@
-"""Counting for a plan: the load of every bucket and the hot keys, exactly or from merged summaries."""
+"""Counting for a plan: the load of every bucket and of the hot keys, exactly, in one scan of the key column.
 
-from collections.abc import Callable, Iterator
-from functools import reduce
+    look: a few thousand rows tell which keys may be hot (candidates)
+    → count: one scan counts every candidate by itself, and all other rows by bucket
+    → look again, only if needed: a bucket whose other rows are many enough for a hot key may contain one
+
+A key is in one bucket. So a bucket below the threshold contains no hot key, and the counts are exact whatever the
+candidates are. Good candidates only make the second look needless.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyspread.errors import InputError
-from keyspread.heavy_hitters import SpaceSaving
+from keyspread.kernels.planned_routing import SLOT_BITS, SLOTS
+from keyspread.planned.head import Head
 from keyspread.planned.packing import Counts
-from keyspread.planned.plan import buckets_of
+from keyspread.planned.plan import Plan, buckets_of
 from keyspread.spark.capabilities import to_arrow
-from keyspread.spark.routing.planned_sql import bucket_of, constant_array, element, slot_of
+from keyspread.spark.routing.planned_sql import bucket_of, hot_key, shifted, slot_of
+from keyspread.spark.routing.row_order import is_read_row_by_row
+from keyspread.spark.routing.tables import element, table_column
 from keyspread.threshold import least_hot_count
 
-_COUNTERS_PER_HOT_KEY = 10  # counters per key that could be hot: its share is known to a tenth of the threshold
-_SCHEMA = ", ".join(f"{name} array<bigint>" for name in ("buckets", "keys", "counts", "errors", "totals"))
+Cells = Mapping[int, npt.NDArray[np.int64]]
+"""How the rows of each key are spread over equal cells of slots."""
 
-CELL_BITS = 7  # hot keys are counted in 128 cells of slots, enough to cut them to well below 1 % of a worker
+HASH, WEIGHT = "hash", "weight"
+"""The columns of the rows that are counted. Without weights there is only the first."""
 
-
-def count_buckets(rows: DataFrame, buckets: int) -> npt.NDArray[np.int64]:
-    """Return the sum of the weights in each bucket."""
-    bucket = bucket_of(F.col("hash"), buckets).alias("bucket")
-    found = to_arrow(rows.groupBy(bucket).agg(F.sum("weight").alias("load"), F.min("weight").alias("least")))
-    if found.num_rows and (least := pc.min(found["least"]).as_py()) < 0:
-        raise InputError(f"a weight must not be negative, got {least}; drop such rows, or set their weight to 0")
-    loads = np.zeros(buckets, np.int64)
-    loads[np.asarray(found["bucket"])] = np.asarray(found["load"])
-    return loads
+_ROWS_OF_A_LOOK = 20_000  # at most
+_SEEN = 20  # rows of a key with a share of the threshold that a look finds on average
+_SEEN_OF_CANDIDATE = 1 / 3  # of that: a hot key is missed once in 3,000 times
+_CELLS_PER_WORKER = 16  # a hot key is cut to a sixteenth of a worker's load, and evenly within a cell
+_CELL_BITS = (3, 10)
+_CELL_BITS_OF_SECOND_LOOK = 7
 
 
-def count_hot(
-    rows: DataFrame, bucket_loads: npt.NDArray[np.int64], threshold: float
-) -> tuple[tuple[tuple[int, int], ...], dict[int, npt.NDArray[np.int64]]]:
-    """Return the hot keys with their rows, and how those rows are spread over the cells of slots.
+@dataclass(frozen=True)
+class Counted:
+    """What a plan is made from: the counts, and the cells of each hot key."""
 
-    A key is in one bucket, so a bucket below the threshold contains no hot key.
+    counts: Counts
+    cells: Cells
+
+    @property
+    def whole(self) -> Counts:
+        """The same counts if no key is hot: every key stays in its bucket."""
+        loads = self.counts.buckets.copy()
+        np.add.at(loads, buckets_of(self.counts.hashes, loads.size), self.counts.messages)
+        return Counts(loads, ())
+
+
+def look(rows: DataFrame, threshold: float) -> dict[int, float]:
+    """Return keys that may be hot, with their share of the first rows; none if a look would cost a whole pass.
+
+    Only rows that are read from storage and computed one by one are looked at: behind a shuffle, the first row needs
+    all of the work that comes before the shuffle.
     """
-    at_least = least_hot_count(threshold, int(bucket_loads.sum()))
-    heavy = bucket_loads >= max(at_least, 1)
-    if not heavy.any():
-        return (), {}
-    cell = F.shiftright(slot_of(F.monotonically_increasing_id()), 31 - CELL_BITS)
+    if not is_read_row_by_row(rows):
+        return {}
+    read = min(_ROWS_OF_A_LOOK, int(np.ceil(_SEEN / threshold)))
+    seen = rows.limit(read).collect()
+    hashes, of_row = np.unique(np.array([row[0] for row in seen], np.int64), return_inverse=True)
+    weights = np.array([row[1] for row in seen], float).clip(0) if WEIGHT in rows.columns else np.ones(len(seen))
+    total = weights.sum() or 1.0
+    shares = np.bincount(of_row, weights, minlength=hashes.size) / total
+    often = (shares >= threshold * _SEEN_OF_CANDIDATE) & (np.bincount(of_row, minlength=hashes.size) > 1)
+    return dict(zip(hashes[often].tolist(), shares[often].tolist(), strict=True))
+
+
+def count(
+    rows: DataFrame, buckets: int, threshold: float, workers: int, candidates: Mapping[int, float] | None = None
+) -> Counted:
+    """Return exact counts. `candidates` are keys that may be hot, with their share as far as it is known."""
+    grouping = _Grouping.of(buckets, workers, candidates or {})
+    group = grouping.on(rows)
+    found = to_arrow(group.groupBy("group").agg(*_sums(rows)))
+    _refuse_negative(found)
+    loads = np.zeros(grouping.size, np.int64)
+    loads[np.asarray(found["group"])] = np.asarray(found["load"])
+    tail, cells = loads[:buckets], grouping.cells_of(loads)
+    least = max(least_hot_count(threshold, int(loads.sum())), 1)
+    uncertain = tail >= least
+    if uncertain.any():
+        missed = _look_again(rows, uncertain, least, grouping.hashes)
+        _add(tail, missed, -1)
+        cells |= missed
+    cold = {key: counted for key, counted in cells.items() if counted.sum() < least}
+    _add(tail, cold, 1)
+    cells = {key: counted for key, counted in cells.items() if key not in cold}
+    hot = ((key, int(counted.sum())) for key, counted in cells.items())
+    return Counted(Counts(tail, tuple(sorted(hot, key=lambda one: (-one[1], one[0])))), cells)
+
+
+def _add(loads: npt.NDArray[np.int64], cells: Cells, sign: int) -> None:
+    """Add the rows of these keys to the loads of their buckets, or take them away."""
+    keys = np.fromiter(cells, np.int64, len(cells))
+    messages = np.fromiter((counted.sum() for counted in cells.values()), np.int64, len(cells))
+    np.add.at(loads, buckets_of(keys, loads.size), sign * messages)
+
+
+@dataclass(frozen=True)
+class _Grouping:
+    """The groups that rows are counted in: the buckets, then the cells of each candidate."""
+
+    buckets: int
+    hashes: tuple[int, ...]
+    bits: npt.NDArray[np.int64]  # candidate k has 2^bits[k] cells
+
+    @classmethod
+    def of(cls, buckets: int, workers: int, candidates: Mapping[int, float]) -> "_Grouping":
+        shares = np.fromiter(candidates.values(), float, len(candidates))
+        wanted = np.ceil(np.log2(np.maximum(_CELLS_PER_WORKER * workers * shares, 1)))
+        return cls(buckets, tuple(candidates), wanted.clip(*_CELL_BITS).astype(np.int64))
+
+    @property
+    def first(self) -> npt.NDArray[np.int64]:
+        """The first group of each candidate, and the number of groups."""
+        return self.buckets + np.concatenate([[0], np.cumsum(1 << self.bits)]).astype(np.int64)
+
+    @property
+    def size(self) -> int:
+        """The number of groups."""
+        return int(self.first[-1])
+
+    def on(self, rows: DataFrame) -> DataFrame:
+        """Return the rows with their group."""
+        spark, bucket = rows.sparkSession, F.col("bucket")
+        found = rows.withColumn("bucket", bucket_of(F.col(HASH), self.buckets))
+        if not self.hashes:
+            return found.withColumnRenamed("bucket", "group")
+        keys = np.array(self.hashes, np.int64)
+        once = np.arange(keys.size + 1)
+        head = Head(keys, once, np.zeros(keys.size, np.int32), once[1:], np.full(keys.size, SLOTS, np.int64))
+        table = Plan(1, np.zeros(self.buckets, np.int32), head, np.zeros(1, np.int64)).table
+        entry = element(table_column(spark, table.buckets), bucket)
+        found = found.withColumn("entry", entry).withColumn("hot", hot_key(spark, F.col("entry"), F.col(HASH), table))
+        found = found.withColumn("slot", slot_of(F.monotonically_increasing_id()))
+        first = element(table_column(spark, self.first[:-1]), F.col("hot"))
+        shift = element(table_column(spark, SLOT_BITS - self.bits), F.col("hot"))
+        cell = first + shifted(F.col("slot"), shift).cast("int")
+        return found.withColumn("group", F.when(F.col("hot") < 0, bucket).otherwise(cell))
+
+    def cells_of(self, loads: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
+        """Return the loads of the cells of each candidate that has any."""
+        parts = np.split(loads[self.buckets :], self.first[1:-1] - self.buckets)
+        return {key: part for key, part in zip(self.hashes, parts, strict=False) if part.any()}
+
+
+def _look_again(
+    rows: DataFrame, uncertain: npt.NDArray[np.bool_], least: float, known: Iterable[int]
+) -> dict[int, npt.NDArray[np.int64]]:
+    """Return the cells of all hot keys in these buckets that are not known yet. Reads the rows of the buckets only."""
+    cells = 1 << _CELL_BITS_OF_SECOND_LOOK
+    cell = F.shiftright(slot_of(F.monotonically_increasing_id()), SLOT_BITS - _CELL_BITS_OF_SECOND_LOOK)
+    chosen = table_column(rows.sparkSession, uncertain.astype(np.int64))
     found = to_arrow(
         rows.withColumn("cell", cell)
-        .where(element(constant_array(heavy.astype(np.int64)), bucket_of(F.col("hash"), heavy.size)) == 1)
-        .groupBy("hash", "cell")
-        .agg(F.sum("weight").alias("rows"))
-        # Only hot keys are collected: a heavy bucket may contain any number of other keys.
-        .groupBy("hash")
-        .agg(F.sum("rows").alias("messages"), F.collect_list(F.struct("cell", "rows")).alias("cells"))
-        .where(F.col("messages") >= at_least)
+        .where(element(chosen, bucket_of(F.col(HASH), uncertain.size)) == 1)
+        .groupBy(HASH, "cell")
+        .agg(_load(rows))
+        # Only hot keys are collected: a bucket may contain any number of other keys.
+        .groupBy(HASH)
+        .agg(F.sum("load").alias("messages"), F.collect_list(F.struct("cell", "load")).alias("cells"))
+        .where(F.col("messages") >= least)
     )
-    hot, cells = [], {}
+    hot, already = {}, set(known)
     for row in found.to_pylist():
-        hot.append((row["hash"], row["messages"]))
-        counted = cells[row["hash"]] = np.zeros(1 << CELL_BITS, np.int64)
-        for cell_rows in row["cells"]:
-            counted[cell_rows["cell"]] = cell_rows["rows"]
-    return _hottest_first(hot), cells
+        if row[HASH] not in already:
+            counted = hot[row[HASH]] = np.zeros(cells, np.int64)
+            for one in row["cells"]:
+                counted[one["cell"]] = one["load"]
+    return hot
 
 
-def count_by_summaries(rows: DataFrame, buckets: int, threshold: float) -> Counts:
-    """Count rows in one pass. A key's share is off by at most a tenth of the threshold; buckets are exact."""
-    capacity = int(_COUNTERS_PER_HOT_KEY / threshold) + 1
-    parts = to_arrow(rows.mapInArrow(_counter(buckets, capacity), _SCHEMA)).to_pylist()
-    loads = np.zeros(buckets, np.int64)
-    summaries = [SpaceSaving(capacity)]
-    for part in parts:
-        loads += np.array(part.pop("buckets"), np.int64)
-        summaries.append(SpaceSaving.of_counters(capacity, **part))
-    at_least = least_hot_count(threshold, int(loads.sum()))
-    hot = []
-    for key, lower, upper in reduce(SpaceSaving.merge, summaries).head(threshold):
-        bucket = int(buckets_of(np.array([key], np.int64), buckets)[0])
-        estimate = min((lower + upper) // 2, int(loads[bucket]))  # the middle: off by at most half of the gap
-        if estimate >= at_least:
-            loads[bucket] -= estimate
-            hot.append((key, estimate))
-    return Counts(loads, _hottest_first(hot))
+def _sums(rows: DataFrame) -> list[Column]:
+    return [_load(rows), *([F.min(WEIGHT).alias("least")] if WEIGHT in rows.columns else [])]
 
 
-def _hottest_first(hot: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    return tuple(sorted(hot, key=lambda counted: (-counted[1], counted[0])))
+def _load(rows: DataFrame) -> Column:
+    # A count is cheaper than a sum of ones.
+    return (F.sum(WEIGHT) if WEIGHT in rows.columns else F.count(F.lit(1))).alias("load")
 
 
-def _counter(buckets: int, capacity: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        loads, summary = np.zeros(buckets, np.int64), SpaceSaving(capacity)
-        for batch in batches:
-            hashes, weights = (column.to_numpy() for column in batch.columns)
-            np.add.at(loads, buckets_of(hashes, buckets), weights)
-            summary.offer_many(hashes, weights)
-        if summary.total:
-            counted = {"buckets": loads, **summary.counters()}
-            columns = [pa.array([values.tolist()], pa.list_(pa.int64())) for values in counted.values()]
-            yield pa.RecordBatch.from_arrays(columns, names=list(counted))
-
-    return count
+def _refuse_negative(found: pa.Table) -> None:
+    least: Any = pc.min(found["least"]).as_py() if "least" in found.column_names else None
+    if least is not None and least < 0:
+        raise InputError(f"a weight must not be negative, got {least}; drop such rows, or set their weight to 0")

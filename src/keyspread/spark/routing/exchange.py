@@ -4,10 +4,10 @@
 """
 
 import numpy as np
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keyspread.spark.routing.planned_sql import constant_array, element
+from keyspread.spark.routing.tables import element, table_column
 from keyspread.spark.routing.tags import tags_of
 
 
@@ -17,13 +17,5 @@ def move(df: DataFrame, workers: int, worker: str) -> DataFrame:
     The column `worker` then holds the tag of the worker. Spark knows that all rows of a tag are in one partition, so
     grouping by this column and others needs no further exchange.
     """
-    return df.withColumn(worker, _tag(workers, F.col(worker))).repartition(workers, worker)
-
-
-def move_by(df: DataFrame, workers: int, worker: Column) -> DataFrame:
-    """Return the rows in `workers` partitions by an expression, which is not added to them."""
-    return df.repartition(workers, _tag(workers, worker))
-
-
-def _tag(workers: int, worker: Column) -> Column:
-    return element(constant_array(np.array(tags_of(workers))), worker)
+    tags = table_column(df.sparkSession, np.array(tags_of(workers)))
+    return df.withColumn(worker, element(tags, F.col(worker))).repartition(workers, worker)

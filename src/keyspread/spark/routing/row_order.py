@@ -191,6 +191,13 @@ def operators_of(plan: str) -> list[Operator]:
     return [Operator(len(one[1]), one[2], one[3]) if one else Operator(0, "", line) for one, line in found]
 
 
+def is_read_row_by_row(df: DataFrame) -> bool:
+    """Return whether the first rows can be computed without the others: nothing in the plan needs all of them."""
+    with _own_prints() as printed:
+        df.explain()
+    return has_fixed_order(operators_of(printed.getvalue()))
+
+
 def has_fixed_order(operators: Sequence[Operator]) -> bool:
     """Return whether every operator of a plan keeps a fixed order; operators that we do not know may not.
 

@@ -1,11 +1,11 @@
-"""The state of a streaming `aggregate`: the partial states of many keys, stored as one blob of columns.
+"""The state of a streaming `aggregate`: the partial states of many keys, stored as blobs of columns.
 
-Reading and writing a state key by key costs about 100 µs per key in Python, a blob far less: see docs/measurements.md.
+Reading and writing a state key by key costs about 100 µs per key in Python, blobs far less: see docs/measurements.md.
 Worker w owns the keys with pmod(hash, n) = w and keeps their state in state partition w. All partial states of a key
 in a batch are sent to its owner, which merges them into the state: one per key, however many workers have the key.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,40 +16,28 @@ from pyspark.sql import Row
 
 from keyspread.spark.aggregation.arrow_functions import Tables
 from keyspread.spark.aggregation.groups import groups_of
+from keyspread.spark.aggregation.keyed_states import fold_all
 from keyspread.spark.routing.tags import tags_of
-from keyspread.spark.streaming.blobs import StateError, from_blob, identity_of, to_blob
-from keyspread.spark.streaming.identity import difference
+from keyspread.spark.streaming.blobs import StateError, from_blob, to_blob
+from keyspread.spark.streaming.part_log import append_part, take_parts
+from keyspread.spark.streaming.sorted_chunks import Fold, remove_sorted, update_sorted
+from keyspread.spark.streaming.window_entries import Window, WindowEntries, open_windows
 
-Merge = Callable[[pa.Table], pa.Table]
-"""Returns one row for each key of a table, in order of appearance."""
+STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
 
-_ROWS = 50_000  # rows collected before they are merged
+Place = tuple[int, int | None]
+"""The number of a state partition, and how many there are, if that is known."""
 
 
 @dataclass(frozen=True)
 class StateRules:
     """What all stages of one aggregate need: how to merge, its identity, the workers, windows or not, the mode."""
 
-    merge: Merge
+    fold: Fold
     identity: dict[str, Any]
     workers: int
     windowed: bool
     mode: str
-
-
-# Tables have these columns: the key's hash, start and end of the window if there are windows, the key, the parts.
-def merge_all(tables: Iterable[pa.Table], merge: Merge) -> pa.Table | None:
-    """Merge tables as they arrive, so that memory is proportional to the keys; return None if there are no rows."""
-    held: list[pa.Table] = []
-    rows, limit = 0, _ROWS
-    for table in tables:
-        held.append(table)
-        rows += table.num_rows
-        if rows > limit:
-            held = [merge(pa.concat_tables(held))]
-            rows = held[0].num_rows
-            limit = max(_ROWS, 2 * rows)
-    return merge(pa.concat_tables(held)) if rows else None
 
 
 def packer(rules: StateRules, make: Tables) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -57,7 +45,7 @@ def packer(rules: StateRules, make: Tables) -> Callable[[Iterator[pa.RecordBatch
     tags = np.array(tags_of(rules.workers), np.int32)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = merge_all(make(batches), rules.merge)
+        table = fold_all(make(batches), rules.fold)
         if table is None:
             return
         owner = (table.column(0).to_numpy().view(np.uint64) % np.uint64(rules.workers)).astype(np.int64)
@@ -79,7 +67,7 @@ def packer(rules: StateRules, make: Tables) -> Callable[[Iterator[pa.RecordBatch
     return pack
 
 
-def unpacker(finish: Merge) -> Tables:
+def unpacker(finish: Callable[[pa.Table], pa.Table]) -> Tables:
     """Return the stage after the state: blobs in, rows of the result out."""
     return lambda batches: (finish(from_blob(blob.as_buffer())) for batch in batches for blob in batch.column(0))
 
@@ -105,8 +93,11 @@ def processor(rules: StateRules) -> Any:
 
             task = TaskContext.get()
             assert task is not None
-            partition = task.partitionId()
-            return self.unpickled().merge(int(key[0]), partition, rows, self.blobs, self.handle.registerTimer)
+            # Spark takes the number of state partitions from the checkpoint, whatever the session says now. Tasks see
+            # it as an internal setting; Spark 4.0 does not have that one and restores that of the session instead.
+            found = (task.getLocalProperty(name) for name in (STATE_PARTITIONS, "spark.sql.shuffle.partitions"))
+            place = task.partitionId(), next((int(number) for number in found if number), None)
+            return self.unpickled().merge(int(key[0]), place, rows, self.blobs, self.handle.registerTimer)
 
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802, N803
             return self.unpickled().close(expiredTimerInfo.getExpiryTimeInMs(), self.blobs)
@@ -131,56 +122,49 @@ class StateMerger:
         self._rules = rules
 
     def merge(
-        self, tag: int, partition: int, rows: Iterator[Row], blobs: Any, close_at: Callable[[int], None]
+        self, tag: int, place: Place, rows: Iterator[Row], blobs: Any, close_at: Callable[[int], None]
     ) -> Iterator[Row]:
         """Merge the blobs of a batch into the state of this partition; `close_at` asks Spark to call `close`."""
-        self._check_place(tag, partition)
-        windowed, mode = self._rules.windowed, self._rules.mode
-        arrived: dict[tuple[int, int], list[pa.Table]] = {}
+        self._check_place(tag, *place)
+        windowed, mode, fold = self._rules.windowed, self._rules.mode, self._rules.fold
+        arrived: dict[Window, list[pa.Table]] = {}
         for row in rows:
             window = (row.start, row.end) if windowed else (0, 0)
             arrived.setdefault(window, []).append(from_blob(row.blob))
         for window, tables in arrived.items():
-            new = self._rules.merge(pa.concat_tables(tables))
-            stored = self._stored(blobs, window)
-            # New ones first: then the first rows of the merged table are the changed ones.
-            total = new if stored is None else self._rules.merge(pa.concat_tables([new, stored]))
-            blobs.updateValue(window, (to_blob(total, self._rules.identity),))
+            new, entries = fold(pa.concat_tables(tables)), self._entries(blobs, window)
             if windowed:
                 close_at(_closing(window))
-            if mode == "update":
-                yield Row(blob=to_blob(total.slice(0, new.num_rows), self._rules.identity))
+            if mode == "append":
+                append_part(entries, new, fold)
+            else:
+                yield Row(blob=to_blob(update_sorted(entries, new, fold), self._rules.identity))
 
     def close(self, watermark: int, blobs: Any) -> Iterator[Row]:
         """Remove the window that is over at this watermark; in append mode, return it."""
-        windows = [(int(window[0]), int(window[1])) for window in blobs.keys()]  # noqa: SIM118
-        for window in windows:
-            if _closing(window) == watermark:
-                stored = self._stored(blobs, window)
-                blobs.removeKey(window)
-                if self._rules.mode == "append" and stored is not None:
-                    yield Row(blob=to_blob(stored, self._rules.identity))
+        for window in open_windows(blobs):
+            if _closing(window) != watermark:
+                continue
+            entries = self._entries(blobs, window)
+            if self._rules.mode == "update":
+                remove_sorted(entries)
+            elif (states := take_parts(entries, self._rules.fold)) is not None:
+                yield Row(blob=to_blob(states, self._rules.identity))
 
-    def _stored(self, blobs: Any, window: tuple[int, int]) -> pa.Table | None:
-        found = blobs.getValue(window)
-        if found is None:
-            return None
-        table = from_blob(found[0])
-        changed = difference(identity_of(table), self._rules.identity)
-        if changed is not None:
-            raise StateError(f"the checkpoint: {changed}")
-        return table
+    def _entries(self, blobs: Any, window: Window) -> WindowEntries:
+        return WindowEntries(blobs, window, self._rules.identity)
 
-    def _check_place(self, tag: int, partition: int) -> None:
-        worker = tags_of(self._rules.workers).index(tag)
-        if partition != worker:
+    def _check_place(self, tag: int, partition: int, partitions: int | None) -> None:
+        # Both: a tag may lead to the right partition of a wrong number, and not every session tells us the number.
+        workers, worker = self._rules.workers, tags_of(self._rules.workers).index(tag)
+        if partition != worker or partitions not in (workers, None):
+            where = f"state partition {partition}" + ("" if partitions is None else f" of {partitions}")
             raise StateError(
-                f"the state of worker {worker} of {self._rules.workers} would be in state partition {partition}: the "
-                "checkpoint was made with another number of workers, which cannot change; use that number, or start "
-                "with a new checkpoint"
+                f"the state of worker {worker} of {workers} would be in {where}: the checkpoint was made with another "
+                "number of workers, which cannot change; use that number, or start with a new checkpoint"
             )
 
 
-def _closing(window: tuple[int, int]) -> int:
+def _closing(window: Window) -> int:
     """Return the watermark, in ms, at which a window is over."""
     return -(-window[1] // 1000)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from keyspread.errors import InputError
-from keyspread.operators import Operator
+from keyspread.operators import AnyOperator
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.capabilities import has_python_state, transform_with_state
 from keyspread.spark.routing.exchange import move
@@ -29,7 +29,7 @@ _MODES = {"append": "every window once, when it is over", "update": "changed row
 def aggregate_stream(
     df: DataFrame,
     key: Sequence[KeyColumn],
-    operator: Operator[Any],
+    operator: AnyOperator,
     workers: int,
     scheme: str | None,
     windows: Windows | None,
@@ -42,7 +42,7 @@ def aggregate_stream(
             "an Operator on a stream needs Spark's transformWithState for Python, which this Spark does not have (4.0 "
             "and newer do): pass keyspread.spark.Totals to foreachBatch, which takes every Operator"
         )
-    parts = OperatorParts(df, key, operator, windows.bounds if windows is not None else ())
+    parts = OperatorParts(df, key, operator, windows)
     mode = _checked_mode(mode, windows)
     check_settings(df.sparkSession, workers)
     # The scheme may change from run to run: it only decides where partial states are computed.
@@ -55,11 +55,9 @@ def aggregate_stream(
     }
     routed, worker = with_worker(df, key, workers, scheme, **options)
     moved = move(routed, workers, worker).drop(worker)
-    if windows is None:
-        rows = parts.rows(moved)
-    else:  # only now, so that a row is moved once, however many windows it is in
+    if windows is not None:  # only now, so that a row is moved once, however many windows it is in
         moved = windows.on(moved)
-        rows = parts.rows(moved, windows.start_and_end())
+    rows = parts.rows(moved)
     rules = StateRules(parts.states.fold, identity, workers, windows is not None, mode)
     blobs = rows.mapInArrow(packer(rules, parts.states.make), _blob_schema(moved, windows))
     state = transform_with_state(

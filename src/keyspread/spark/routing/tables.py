@@ -1,0 +1,35 @@
+"""Tables of whole numbers in Spark SQL: short ones are literals, long ones are data that a plan does not print."""
+
+from typing import Any
+
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+LONGEST_LITERAL = 10_000
+"""Characters of a table that is part of the text of a plan. A plan has about ten tables, some of them twice."""
+
+_ARROW = {"int": pa.int32(), "bigint": pa.int64()}
+_HAS_SUBQUERIES = hasattr(DataFrame, "scalar")  # from Spark 4.0 on
+
+
+def table_column(spark: SparkSession, values: npt.NDArray[Any], kind: str = "int") -> Column:
+    """Return a constant array that is the same for all rows.
+
+    A literal is repeated in every text of the plan, and every action writes several of them to the event log. A
+    subquery that reads a local relation is printed as one short line. Spark evaluates it once per action, on the
+    driver and without a job. It moves no rows, as a join would, so their order stays. Spark 3.5 has no subqueries for
+    DataFrames, there every table is a literal.
+    """
+    text = ",".join(map(str, values.tolist()))
+    if len(text) <= LONGEST_LITERAL or not _HAS_SUBQUERIES:
+        # As one string it is one expression, however long; Spark turns it into an array once.
+        return F.split(F.lit(text), ",").cast(f"array<{kind}>")
+    whole = pa.array([values], pa.list_(_ARROW[kind]))
+    return spark.createDataFrame(pa.table({"table": whole})).scalar()
+
+
+def element(array: Column, index: Column) -> Column:
+    """Return an element of an array column, or null outside of it."""
+    return F.get(array, index)

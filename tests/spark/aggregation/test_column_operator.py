@@ -1,0 +1,151 @@
+"""`ColumnOperator` on Spark: equal to plain `groupBy`, in batch and with windows; mistakes are one line."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from frames import setting, skewed
+from keyspread import ColumnOperator
+from keyspread.errors import InputError
+from keyspread.spark import aggregate
+
+pytestmark = pytest.mark.usefixtures("static")
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+class Total(ColumnOperator):
+    """Count and sum, with pyarrow's own group_by; the state is the result."""
+
+    state = schema = "n bigint, total bigint"
+
+    def partial(self, rows, key):
+        assert rows.num_rows > 0
+        return rows.group_by(key).aggregate([([], "count_all"), ("value", "sum")]).rename_columns([*key, "n", "total"])
+
+    def merge(self, states, key):
+        return states.group_by(key).aggregate([("n", "sum"), ("total", "sum")]).rename_columns([*key, "n", "total"])
+
+
+def plain(df, *keys):
+    return sorted(map(repr, df.groupBy(*keys).agg(F.count("*").alias("n"), F.sum("value").alias("total")).collect()))
+
+
+def collected(df):
+    return sorted(map(repr, df.collect()))
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    df = skewed(spark, 1500).withColumn("at", F.timestamp_seconds(F.col("id") % 100)).cache()
+    df.count()
+    return df
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("scheme", [None, "shuffle"])
+def test_equal_to_plain(spark, rows, scheme):
+    """A null key is a key; workers get many small batches; some have no rows."""
+    with setting(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", 100):
+        found = aggregate(rows, "key", Total(), 4, scheme)
+        assert found.schema.simpleString() == "struct<key:string,n:bigint,total:bigint>"
+        assert collected(found) == plain(rows, "key")
+    assert aggregate(rows.limit(0), "key", Total(), 3, scheme).collect() == []
+
+
+def test_several_key_columns_and_expressions(rows):
+    keys = ["key", F.upper("key"), (F.col("id") % 3).cast("double").alias("value")]  # it replaces the column `value`
+
+    class Count(Total):
+        state = schema = "n bigint"
+
+        def partial(self, rows, key):
+            assert rows.column_names == ["key", "upper(key)", "value", "id", "at"]
+            return rows.group_by(key).aggregate([([], "count_all")]).rename_columns([*key, "n"])
+
+        def merge(self, states, key):
+            return states.group_by(key).aggregate([("n", "sum")]).rename_columns([*key, "n"])
+
+    found = aggregate(rows, keys, Count(), 3, "d-choices")
+    assert collected(found) == collected(rows.groupBy(*keys).agg(F.count("*").alias("n")))
+
+
+def test_windows_of_a_bounded_frame(rows):
+    found = aggregate(rows, "key", Total(), 3, window="20 seconds", slide="10 seconds", time="at")
+    assert collected(found) == plain(rows, F.window("at", "20 seconds", "10 seconds"), "key")
+
+
+def test_the_example_in_the_documentation(spark):
+    text = (DOCS / "streaming.md").read_text()
+    (example,) = re.findall(r"```python\n([^`]*ColumnOperator[^`]*)```", text)
+    clicks = spark.range(0, 200, 1, 2).selectExpr(
+        "if(id % 3 = 0, NULL, concat('u', id % 5)) AS user", "id / 7 AS amount"
+    )
+    names = {"__name__": "__main__", "clicks": clicks}
+    exec(example, names)
+    found = {row.user: row.mean for row in names["means"].collect()}
+    expected = {row.user: row.mean for row in clicks.groupBy("user").agg(F.avg("amount").alias("mean")).collect()}
+    assert found == pytest.approx(expected)
+
+
+class NoState(Total):
+    state = None
+
+
+class OddState(Total):
+    state = "n long, n double"
+
+
+class NoSchema(Total):
+    schema = None
+
+
+class Clash(Total):
+    state = "n bigint, key bigint"
+
+
+class Window(Total):
+    schema = "n bigint, Window string"
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "message"),
+    [
+        (NoState, "key", "NoState has no state: declare the columns of a state, as in state = 'n long, total double'"),
+        (OddState, "key", "state of OddState must name and type the fields of a state, as in 'n long, total double'"),
+        (NoSchema, "key", "NoSchema has no schema: declare what finish returns, as in schema = 'total double'"),
+        (Clash, "key", "state of Clash has 'key', which is a column of the key: rename it"),
+        (Total, ["key", "key"], "2 columns of the key are called 'key'; rename them with .alias"),
+    ],
+)
+def test_an_incomplete_operator_is_refused(rows, operator, key, message):
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        aggregate(rows, key, operator(), 3)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_result_that_is_called_as_the_windows_is_refused(rows):
+    with pytest.raises(InputError, match="schema of Window has 'Window', which is a column of the key: rename it"):
+        aggregate(rows, "key", Window(), 3, window="20 seconds", time="at")
+
+
+@pytest.mark.connect
+def test_the_error_of_spark_says_what_failed(rows):
+    class Wrong(Total):
+        def partial(self, rows, key):
+            return rows.group_by(key).aggregate([([], "count_all"), ("value", "sum")])
+
+    message = (
+        "Wrong.partial must return the columns key, n, total (the key and its state), but 'n' is missing, 'total' is"
+    )
+    with pytest.raises(PySparkException, match=re.escape(message)):
+        aggregate(rows.where("id < 20").coalesce(1), "key", Wrong(), 2, "shuffle").collect()
