@@ -37,7 +37,7 @@ def test_a_missing_package_names_its_remedy(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(installation, "version", none_installed)
     found = named(checks())
     assert found["pyspark"] == Check(
-        "pyspark", False, "not installed, 4.1 or newer is needed", "pip install -U 'keyspread[spark]'"
+        "pyspark", False, "not installed, 3.5 or newer is needed", "pip install -U 'keyspread[spark]'"
     )
     assert not found["connect"].ok
     assert not found["connect"].needed

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
 from keyspread.errors import KeyspreadError
 
@@ -35,14 +37,14 @@ def checks(*, start_spark: bool = False) -> list[Check]:
 
 def _run_checks(start_spark: bool) -> Iterator[Check]:
     yield _python()
-    yield _package("numpy", "1.26", "pip install -U keyspread")
+    yield _package("numpy", "1.23.5", "pip install -U keyspread")
     yield _guarded("kernels", "pip install -U numba, or set NUMBA_CACHE_DIR to a writable folder", _kernels)
-    yield _package("pyarrow", "18", "pip install -U keyspread")
+    yield _package("pyarrow", "14.0.1", "pip install -U keyspread")
     yield _package("xxhash", "3.4", "pip install -U keyspread")
-    spark = _package("pyspark", "4.1", "pip install -U 'keyspread[spark]'")
+    spark = _package("pyspark", "3.5", "pip install -U 'keyspread[spark]'")
     yield spark
-    yield _package("pandas", "2.2", "pip install 'pandas>=2.2,<3'", below="3")
-    yield _package("protobuf", "6.33.5", "pip install -U 'keyspread[spark]'")
+    yield _package("pandas", "1.5.3", "pip install 'pandas>=1.5.3,<3'", below="3")
+    yield _package("protobuf", "4.21", "pip install -U 'keyspread[spark]'")
     java = _java_check() if spark.ok else _NO_SPARK
     yield java
     if start_spark and spark.ok and java.ok:
@@ -50,7 +52,7 @@ def _run_checks(start_spark: bool) -> Iterator[Check]:
     yield _extra("connect", {"grpcio": "0", "grpcio-status": "0", "zstandard": "0"}, "only Spark Connect needs it")
     yield _kafka()
     yield _extra("cli", {"typer": "0.16", "rich": "13"}, "only the command line needs it")
-    needs = {"matplotlib": "3.8", "jinja2": "3.1", "pandas": "2.2"}
+    needs = {"matplotlib": "3.8", "jinja2": "3.1", "pandas": "1.5.3"}
     yield _extra("report", needs, "only keyspread reproduce and plots need it")
 
 
@@ -115,7 +117,8 @@ _NO_SPARK = Check("java", False, "not checked, because pyspark is missing", "pip
 
 def _java_check() -> Check:
     found = _guarded("java", "pip install 'keyspread[java]'", _java)
-    return replace(found, detail=found.detail.partition("; run: ")[0])  # the remedy has its own line
+    detail, _, remedies = found.detail.partition("; run: ")  # the remedy has its own line
+    return replace(found, detail=detail, remedy=remedies.partition(", or ")[0] or found.remedy)
 
 
 def _java() -> str:
@@ -136,7 +139,8 @@ def _spark_counts() -> str:
         rows = spark.range(1000).mapInArrow(lambda batches: batches, "id long").count()
         if rows != 1000:
             raise KeyspreadError(f"Spark counted {rows} of 1000 rows")
-        return f"Spark {spark.version} counted 1000 rows through a Python worker"
+        counted = f"Spark {spark.version} counted 1000 rows through a Python worker"
+        return f"{counted}; checksums of shuffles {_checksums(spark)}"
     finally:
         if not was_running:
             spark.stop()
@@ -153,9 +157,26 @@ def _extra(name: str, packages: dict[str, str], needed_by: str) -> Check:
 
 
 def _kafka() -> Check:
+    """Check that Spark has the connector in its cache. Whether it could be downloaded is only known at the start."""
     try:
-        connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
-    except PackageNotFoundError:
+        version("pyspark")
+        from keyspread.spark.kafka.connector import connector
+    except (PackageNotFoundError, ImportError, KeyspreadError):
         return Check("kafka", False, "needs pyspark", "pip install 'keyspread[kafka]'", needed=False)
-    # Spark downloads the connector when a session asks for it, so nothing can be missing here.
-    return Check("kafka", True, f"Spark downloads it if spark.jars.packages is {connector}", needed=False)
+    _, module, number = connector().split(":")
+    jar = f"{module}-{number}.jar"
+    caches = [Path.home() / name / "jars" for name in (".ivy2", ".ivy2.5.2")]
+    if any((cache / f"org.apache.spark_{jar}").is_file() for cache in caches):
+        return Check("kafka", True, f"{jar} is in Spark's cache", needed=False)
+    tokens = jar.replace("spark-sql-kafka", "spark-token-provider-kafka")
+    remedy = f"without a network, pass --jars {jar},{tokens} with the kafka-clients and commons-pool2 that they need"
+    detail = f"not in Spark's cache: Spark downloads {connector()} at the first use"
+    return Check("kafka", False, detail, remedy, needed=False)
+
+
+def _checksums(spark: Any) -> str:
+    from keyspread.spark.routing.row_order import is_protected
+
+    if is_protected(spark):
+        return "on: Spark re-runs a stage whose rows went elsewhere at a retry"
+    return "off or absent: rows behind a shuffle are routed in the order of a hash of the row"

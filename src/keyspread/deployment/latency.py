@@ -21,6 +21,7 @@ from keyspread.deployment.setup import Setup, streaming
 from keyspread.deployment.slots import Slots
 from keyspread.errors import KeyspreadError
 from keyspread.evaluation.queueing import waiting
+from keyspread.spark.capabilities import to_arrow
 from keyspread.spark.spread import spread
 
 _DONE = "worker int, key bigint, sent double, began double, finished double"
@@ -46,7 +47,7 @@ def measure_queues(
         slots.ready()
         start = time.time() + head_start * 2**attempt
         routed = spread(messages, "key", setup.workers, scheme).sortWithinPartitions("sent")
-        done = routed.mapInArrow(_timing(setup.work, setup.work_seconds, start), _DONE).toArrow()
+        done = to_arrow(routed.mapInArrow(_timing(setup.work, setup.work_seconds, start), _DONE))
         if np.asarray(done["began"]).max() <= start:
             return _run(QUEUES, setup, skew, scheme, done, batches=1)
     raise TooSlowError(
@@ -89,7 +90,7 @@ def measure_micro_batches(spark: SparkSession, slots: Slots, setup: Setup, skew:
 
 
 def _collected(rows: DataFrame) -> pa.Table:
-    return rows.toArrow()
+    return to_arrow(rows)
 
 
 def _run(kind: str, setup: Setup, skew: float, scheme: str, done: pa.Table, batches: int) -> LatencyRun:

@@ -20,6 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.spark.capabilities import column_function
 from keyspread.spark.routing.keys import key_columns
 from keyspread.streams import GeneratedStream, ZipfStream
 from keyspread.streams.generated.generator import Law
@@ -122,7 +123,7 @@ def check_partitions(partitions: int | None) -> None:
 def drawn(positions: DataFrame, stream: GeneratedStream) -> DataFrame:
     """Add the key of the message at each position `id`."""
     # It is deterministic, but Spark may evaluate a deterministic function several times.
-    key = F.arrow_udf(_drawing(stream), "bigint").asNondeterministic()  # type: ignore[attr-defined]
+    key = column_function(_drawing(stream), 1, "bigint").asNondeterministic()
     return positions.withColumn("key", key(F.col("id")))
 
 

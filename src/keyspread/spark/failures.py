@@ -8,6 +8,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from keyspread.errors import InputError, KeyspreadError
+from keyspread.spark.capabilities import condition_of
 
 _LONGEST = 300
 _ERROR_LINE = re.compile(r"^(?:Caused by: )?([\w.$]*(?:Error|Exception)): +(\S.*)$")
@@ -29,7 +30,7 @@ def in_one_line() -> Iterator[None]:
 
 def one_line_error(problem: BaseException) -> KeyspreadError:
     """Return the error to show: an InputError if a query or a path is wrong, otherwise a SparkError."""
-    condition = problem.getCondition() if isinstance(problem, PySparkException) else None
+    condition = condition_of(problem) if isinstance(problem, PySparkException) else None
     kind = InputError if type(problem).__name__ in ("AnalysisException", "ParseException") else SparkError
     reason = why(str(problem))
     if condition == "PATH_NOT_FOUND":

@@ -4,6 +4,7 @@ A `Watch` counts the rows while the job runs (Spark's `observe`). `balance` runs
 `streaming/stream_watch.py`.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +19,18 @@ from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.spark.aggregation.way import Way
+from keyspread.spark.capabilities import has_function
 from keyspread.spark.routing.keys import Key, KeyColumn, column, key_columns
 
+_TOP = "approx_top_k"
 TRACKED = 10_000  # items in the sketch of the hottest keys: a count may be off by rows / 7,500
 
 
 @dataclass(frozen=True)
 class Balance:
     """Rows of every worker, and the hottest keys with their rows (estimated, hottest first).
+
+    A watch finds the hottest keys only where Spark has `approx_top_k` (4.1 and newer); elsewhere there are none.
 
     >>> found = Balance(np.array([30, 10, 20]), (("a", 12),))
     >>> found.rows, round(found.imbalance, 3), round(found.skew_score, 3)
@@ -80,9 +85,9 @@ class Watch:
             raise InputError("this Watch is used already; make a new one for every spread")
         _check_bounded(routed)
         self._workers = workers
-        seen = [worker_loads(worker, workers)]
-        if self._hottest:
-            seen.append(_top(key_text(routed, key), self._hottest).alias("hottest"))
+        seen = [worker_loads(routed, worker, workers)]
+        if self._hottest and has_function(routed.sparkSession, _TOP):
+            seen.append(F.to_json(_top(key_text(routed, key), self._hottest)).alias("hottest"))
         return routed.observe(self._observation, *seen)
 
     def take(self, way: Way, df: DataFrame) -> None:
@@ -96,10 +101,7 @@ class Watch:
         if not self._workers:
             raise nothing_routed("balance", self.way)
         seen = self._seen()
-        loads = np.zeros(self._workers, np.int64)
-        for item in seen.get("loads") or ():
-            loads[item[0]] = item[1]
-        return Balance(loads, _pairs(seen.get("hottest")))
+        return Balance(read_loads(seen.get("loads"), self._workers), tuple(read_hottest(seen.get("hottest"))))
 
     def _seen(self) -> dict[str, Any]:
         try:
@@ -139,12 +141,15 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
     seen: list[Column] = [F.count("*").alias("rows")]
     together: list[Column] = [F.collect_list(F.struct("worker", "rows")).alias("loads")]
     selected = [F.spark_partition_id().alias("worker")]
+    by_sketch = key is not None and has_function(spread.sparkSession, _TOP)
     if key is not None:
         selected.append(key_text(spread, key_columns(spread, key)).alias("key"))
+    if by_sketch:
         seen.append(F.expr(f"approx_top_k_accumulate(key, {TRACKED})").alias("sketch"))
         combined = f"approx_top_k_combine(sketch, {TRACKED})"
         together.append(F.expr(f"approx_top_k_estimate({combined}, {hottest})").alias("hottest"))
-    found = spread.select(*selected).groupBy("worker").agg(*seen).agg(*together).collect()[0]
+    rows = spread.select(*selected)
+    found = rows.groupBy("worker").agg(*seen).agg(*together).collect()[0]
     loads = np.zeros(workers, np.int64)
     for item in found["loads"]:
         if item["worker"] >= workers:
@@ -152,12 +157,37 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
                 f"the DataFrame has rows in partition {item['worker']}, so it was not spread over {workers} workers"
             )
         loads[item["worker"]] = item["rows"]
-    return Balance(loads, _pairs(found["hottest"]) if key is not None else ())
+    if by_sketch:
+        return Balance(loads, _pairs(found["hottest"]))
+    return Balance(loads, () if key is None else _pairs(_counted(rows, hottest)))
 
 
-def worker_loads(worker: str, workers: int) -> Column:
-    """Return an aggregate that counts the rows per worker. A sketch with room for all workers is exact."""
-    return F.expr(f"approx_top_k({worker}, {workers}, {max(TRACKED, 2 * workers)})").alias("loads")
+def worker_loads(df: DataFrame, worker: str, workers: int) -> Column:
+    """Return an aggregate that counts the rows per worker; read its value with `read_loads`.
+
+    Either sketch has room for all workers, so it is exact. The value is JSON, because how an observed value that is not
+    plain arrives in Python depends on the version of Spark and on Connect.
+    """
+    if has_function(df.sparkSession, _TOP):
+        counted = f"{_TOP}({worker}, {workers}, {max(TRACKED, 2 * workers)})"
+    else:
+        counted = f"histogram_numeric({worker}, {workers})"
+    return F.expr(f"to_json({counted})").alias("loads")
+
+
+def read_loads(text: str | None, workers: int) -> npt.NDArray[np.int64]:
+    """Return the rows of every worker from the JSON that `worker_loads` observed."""
+    loads = np.zeros(workers, np.int64)
+    for item in json.loads(text or "[]"):
+        worker, rows = item.values()  # {"item": 3, "count": 17} or {"x": 3, "y": 17.0}
+        loads[worker] += int(rows)  # a histogram may have a worker twice
+    return loads
+
+
+def read_hottest(text: str | None) -> list[tuple[str | None, int]]:
+    """Return the text and the rows of each key, hottest first, from the JSON of an observed `approx_top_k`."""
+    items = ((item.get("item"), int(item["count"])) for item in json.loads(text or "[]"))  # a null is left out
+    return [(None if key is None else str(key), rows) for key, rows in items]
 
 
 def key_text(df: DataFrame, key: Sequence[KeyColumn]) -> Column:
@@ -167,7 +197,12 @@ def key_text(df: DataFrame, key: Sequence[KeyColumn]) -> Column:
 
 
 def _top(text: Column, hottest: int) -> Column:
-    return F.call_function("approx_top_k", text, F.lit(hottest), F.lit(max(TRACKED, hottest)))
+    return F.call_function(_TOP, text, F.lit(hottest), F.lit(max(TRACKED, hottest)))
+
+
+def _counted(rows: DataFrame, hottest: int) -> list[Any]:
+    """Count all keys, where Spark has no sketch of the hottest."""
+    return rows.groupBy("key").count().orderBy(F.desc("count"), "key").limit(hottest).collect()
 
 
 def _pairs(found: Any) -> tuple[tuple[str | None, int], ...]:

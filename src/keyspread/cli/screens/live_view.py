@@ -39,7 +39,7 @@ class BatchLines:
         hottest = f"{_key(key)[:10]} {_percent(rows, seen.rows)}" if rows else ""
         busiest = f"{_busiest(seen):.2f} ×" if layout.can_print(self._out, "×") else f"{_busiest(seen):.2f} x"
         counted = (f"{seen.batch:,}", f"{seen.rows:,}", f"{seen.seconds:.2f}", busiest, f"{seen.imbalance:.1e}")
-        self._print(*counted, f"{seen.head:,}", hottest)
+        self._print(*counted, "?" if seen.head is None else f"{seen.head:,}", hottest)
 
     def _print(self, batch: str, rows: str, *rest: str) -> None:
         seconds, busiest, imbalance, head, hottest = rest
@@ -81,7 +81,7 @@ class LivePicture:
     def _imbalance(self, seen: "BatchSeen") -> list[Text]:
         course = list(self._course)
         facts = f"now {seen.imbalance:.1e}, mean {sum(course) / len(course):.1e}, worst {max(course):.1e}"
-        facts += f"; {seen.head:,} hot keys"
+        facts += "" if seen.head is None else f"; {seen.head:,} hot keys"
         line = layout.sparkline(course, self._out, self._width() - 1)
         line_of_facts = Text.assemble("imbalance ", (facts, layout.QUIET_STYLE), no_wrap=True, overflow="ellipsis")
         return [line_of_facts, Text(line, layout.TAIL_STYLE)]

@@ -9,6 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from keyspread.errors import InputError
+from keyspread.spark.capabilities import is_column
 from keyspread.spark.routing.keys import quoted
 
 # As DataFrame.agg reads {"amount": "mean"}.
@@ -34,11 +35,11 @@ class Call:
 
 def calls_of(aggregates: Any) -> list[Call]:
     """Read a dict, a Column, or a list of Columns; refuse anything else."""
-    if isinstance(aggregates, Column):
+    if is_column(aggregates):
         aggregates = [aggregates]
     if isinstance(aggregates, Mapping) and aggregates:
         return [_of_item(name, what) for name, what in aggregates.items()]
-    if isinstance(aggregates, (list, tuple)) and aggregates and all(isinstance(one, Column) for one in aggregates):
+    if isinstance(aggregates, (list, tuple)) and aggregates and all(map(is_column, aggregates)):
         return [Call(None, one) for one in aggregates]
     remedy = f": make one with {aggregates.__name__}()" if isinstance(aggregates, type) else ""
     raise InputError(
@@ -50,7 +51,7 @@ def calls_of(aggregates: Any) -> list[Call]:
 def _of_item(name: Any, what: Any) -> Call:
     if not isinstance(name, str):
         raise InputError(f"the name of an aggregate must be text, got {name!r}")
-    if isinstance(what, Column) or (isinstance(what, str) and "(" in what):
+    if is_column(what) or (isinstance(what, str) and "(" in what):
         return Call(name, what)
     if not isinstance(what, str) or not re.fullmatch(r"\s*[\w.`]+\s*", what):
         raise InputError(f"aggregate {name!r} must be SQL text such as 'sum(amount)' or a Column, got {what!r}")

@@ -16,7 +16,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyspread.errors import InputError
-from keyspread.spark.routing.keys import field_of, quiet_analysis, quoted
+from keyspread.spark.capabilities import quiet_analysis
+from keyspread.spark.routing.keys import field_of, quoted
 
 _TOKENS = r"""
     (?P<kept>'(?:[^'\\]|\\.)*' | `(?:[^`]|``)*`)                              # a string, a name in backticks

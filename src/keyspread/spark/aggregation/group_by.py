@@ -8,8 +8,9 @@ from pyspark.sql import functions as F
 
 from keyspread.errors import InputError
 from keyspread.spark.aggregation.calls import calls_of
+from keyspread.spark.capabilities import quiet_analysis
 from keyspread.spark.failures import why
-from keyspread.spark.routing.keys import Key, column, field_of, key_parts, quiet_analysis, type_of
+from keyspread.spark.routing.keys import Key, column, field_of, key_parts, type_of
 from keyspread.spark.streaming.windows import WATERMARK, Windows
 
 _MODES = ("append", "update", "complete")

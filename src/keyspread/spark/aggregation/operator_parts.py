@@ -17,8 +17,9 @@ from keyspread.spark.aggregation.keyed_states import KeyedStates, numbered
 from keyspread.spark.aggregation.operator_states import OperatorStates
 from keyspread.spark.aggregation.parameters import parameters_of
 from keyspread.spark.aggregation.state_columns import OperatorError
+from keyspread.spark.capabilities import quiet_analysis, schema_of_ddl, to_arrow
 from keyspread.spark.failures import why
-from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash, quiet_analysis
+from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash
 from keyspread.spark.streaming.windows import Windows, window_of
 
 __all__ = ["OperatorError", "OperatorParts"]
@@ -157,7 +158,7 @@ def _state_schema(operator: AnyOperator) -> StructType | None:
 def _parsed(declared: str) -> StructType | None:
     try:
         with quiet_analysis():
-            schema = StructType.fromDDL(declared)
+            schema = schema_of_ddl(declared)
     except ParseException:
         return None
     return schema if isinstance(schema, StructType) else None
@@ -165,7 +166,7 @@ def _parsed(declared: str) -> StructType | None:
 
 def _arrow_schema(spark: SparkSession, what: str, operator: AnyOperator, schema: StructType) -> pa.Schema:
     try:
-        return spark.createDataFrame([], schema).toArrow().schema
+        return to_arrow(spark.createDataFrame([], schema)).schema
     except (PySparkException, pa.ArrowException) as problem:
         name = type(operator).__name__
         raise InputError(

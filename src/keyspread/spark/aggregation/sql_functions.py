@@ -20,6 +20,7 @@ class Rule:
     merged: tuple[str, ...]
     finished: str = "{m0}"
     takes: range = range(1, 2)  # number of arguments; further ones that Spark accepts are refused, not ignored
+    needs: str | None = None  # a function that not every version of Spark has
 
 
 def _same(name: str) -> Rule:
@@ -85,18 +86,21 @@ RULES: dict[str, Rule] = {
         ("hll_sketch_agg(xxhash64({0}), 14) FILTER (WHERE {0} IS NOT NULL)",),
         ("hll_union_agg({p0})",),
         "coalesce(hll_sketch_estimate({m0}), 0L)",
+        needs="hll_sketch_agg",
     ),
     "approx_percentile": Rule(
         ("kll_sketch_agg_double(cast({0} AS double), 400)",),
         ("kll_merge_agg_double({p0}, 400)",),
         "if(kll_sketch_get_n_double({m0}) > 0, kll_sketch_get_quantile_double({m0}, {1}), NULL)",
         takes=range(2, 3),
+        needs="kll_sketch_agg_double",
     ),
     "approx_top_k": Rule(
         ("approx_top_k_accumulate({0}, greatest(10 * {1}, 1000))",),
         ("approx_top_k_combine({p0}, greatest(10 * {1}, 1000))",),
         "approx_top_k_estimate({m0}, {1})",
         takes=range(1, 3),
+        needs="approx_top_k_accumulate",
     ),
 }
 

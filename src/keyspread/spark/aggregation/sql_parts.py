@@ -11,9 +11,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
+from keyspread.errors import InputError
 from keyspread.spark.aggregation.calls import Call, calls_of
 from keyspread.spark.aggregation.column_sql import aggregate_sql
 from keyspread.spark.aggregation.sql_functions import RULES, Aggregate, exact_average, parse
+from keyspread.spark.capabilities import has_function, is_column
 from keyspread.spark.routing.keys import KeyColumn, column
 
 
@@ -102,12 +104,16 @@ def _numbered(letter: str, aggregate: int, one: Aggregate) -> dict[str, str]:
 
 
 def _parsed(df: DataFrame, call: Call) -> Aggregate:
-    """Read a call as one that can be merged from parts."""
-    if isinstance(call.what, Column):
-        name, text = aggregate_sql(df, call.what)
-        return parse(name if call.name is None else call.name, text)
-    found = parse(call.what if call.name is None else call.name, call.what)
-    return replace(found, name=call.name)
+    """Read a call as one that can be merged from parts, by this Spark."""
+    name, text = (call.name, call.what) if isinstance(call.what, str) else aggregate_sql(df, call.what)
+    name = name if call.name is None else call.name
+    found = parse(text if name is None else name, text)
+    if found.rule.needs is not None and not has_function(df.sparkSession, found.rule.needs):
+        raise InputError(
+            f"aggregate {text!r} cannot be merged from parts, because this Spark has no {found.rule.needs}: leave "
+            "scheme= out, so that it is Spark's own groupBy, or use a newer Spark"
+        )
+    return replace(found, name=name)
 
 
 def _identity(aggregates: Any, wanted: Sequence[Aggregate]) -> Any:
@@ -115,7 +121,7 @@ def _identity(aggregates: Any, wanted: Sequence[Aggregate]) -> Any:
     if not isinstance(aggregates, Mapping):
         return [f"{one.plain} AS {one.name}" for one in wanted]
     return {
-        name: one.plain if isinstance(what, Column) else what
+        name: one.plain if is_column(what) else what
         for (name, what), one in zip(aggregates.items(), wanted, strict=True)
     }
 

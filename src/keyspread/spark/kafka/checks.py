@@ -19,6 +19,8 @@ from keyspread.spark.kafka.connector import no_connector
 _PATIENCE = 10.0
 """Seconds for a broker to answer."""
 _SHOWN = 5
+_SECRET = re.compile(r"password|passphrase|secret|token|credential|jaas|keystore\.key|user\.info", re.IGNORECASE)
+_QUOTED_SECRET = re.compile(r"""(?:password|secret|token)\w*\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
 _OURS = {
     "kafka.bootstrap.servers": "brokers",
     **dict.fromkeys(("subscribe", "subscribepattern", "assign", "topic"), "topic"),
@@ -67,13 +69,14 @@ def check_topic(
     except NoClientError:
         raise no_connector() from None
     except Py4JError as problem:
+        reason = without_secrets(_reason(problem), options)
         raise InputError(
-            f"{brokers}: Kafka's client refuses the options ({_reason(problem)}): check those that start with kafka."
+            f"{brokers}: Kafka's client refuses the options ({reason}): check those that start with kafka."
         ) from None
     try:
         known = topic_names(spark, client)
     except Py4JError as problem:
-        raise _no_answer(brokers, _reason(problem)) from None
+        raise _no_answer(brokers, without_secrets(_reason(problem), options)) from None
     finally:
         client.close()
     for name in topics:
@@ -103,6 +106,20 @@ def checked_options(options: Mapping[str, Any] | None) -> dict[str, str]:
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (options or {}).items()
     }
+
+
+def without_secrets(text: str, options: Mapping[str, Any] | None) -> str:
+    """Return a message in which no secret of these options is left.
+
+    >>> without_secrets("bad: user=me password=swordfish", {"kafka.sasl.jaas.config": 'x password="swordfish";'})
+    'bad: user=me password=***'
+    """
+    values = [str(value) for name, value in (options or {}).items() if _SECRET.search(name)]
+    # An error may quote a whole value, or only the password that is in quotes within it.
+    parts = {*values, *(part for value in values for part in _QUOTED_SECRET.findall(value))}
+    for part in sorted(filter(None, parts), key=len, reverse=True):
+        text = text.replace(part, "***")
+    return text
 
 
 def checked_names(key: str, value: str, taken: Sequence[str] = ()) -> tuple[str, str]:

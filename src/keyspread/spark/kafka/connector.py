@@ -8,17 +8,18 @@ import pyspark
 
 from keyspread.errors import InputError
 
-_MODULE = "spark-sql-kafka-0-10_2.13"  # Spark 4 is built for this version of Scala only
-
 
 def connector(version: str | None = None) -> str:
     """Return the Maven coordinate of the Kafka connector for the installed Spark, or for another version.
 
-    >>> connector("4.2.0")
-    'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
+    >>> connector("4.2.0"), connector("3.5.6")
+    ('org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0', 'org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.6')
     """
-    # PyPI's 4.1.0.dev1 is Maven's 4.1.0-preview1.
-    return f"org.apache.spark:{_MODULE}:{re.sub(r'[.]dev(?=[0-9]+$)', '-preview', version or pyspark.__version__)}"
+    found = version or pyspark.__version__
+    # The PySpark of the package index is built for Scala 2.12 up to 3.5, and for 2.13 from 4.0 on.
+    module = f"spark-sql-kafka-0-10_{'2.12' if found.startswith('3.') else '2.13'}"
+    # The index's 4.1.0.dev1 is Maven's 4.1.0-preview1.
+    return f"org.apache.spark:{module}:{re.sub(r'[.]dev(?=[0-9]+$)', '-preview', found)}"
 
 
 def with_kafka(config: Mapping[str, Any] | None = None, version: str | None = None) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 from pyspark.sql.utils import is_remote
 
 from keyspread.errors import InputError
+from keyspread.spark.capabilities import is_variant
 from keyspread.spark.kafka.checks import check_brokers, check_topic, checked_names, checked_options, checked_topics
 from keyspread.spark.routing.keys import quoted
 
@@ -72,6 +73,5 @@ def _sent(name: str, kind: DataType) -> Column:
     column = F.col(quoted(name))
     if isinstance(kind, (StringType, BinaryType)):
         return column
-    return (
-        F.to_json(column) if isinstance(kind, (StructType, ArrayType, MapType, VariantType)) else column.cast("string")
-    )
+    as_json = isinstance(kind, (StructType, ArrayType, MapType)) or is_variant(kind)
+    return F.to_json(column) if as_json else column.cast("string")

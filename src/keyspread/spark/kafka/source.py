@@ -22,8 +22,16 @@ from pyspark.sql.utils import is_remote
 
 from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.spark.capabilities import condition_of
 from keyspread.spark.failures import one_line_error
-from keyspread.spark.kafka.checks import check_brokers, check_topic, checked_names, checked_options, checked_topics
+from keyspread.spark.kafka.checks import (
+    check_brokers,
+    check_topic,
+    checked_names,
+    checked_options,
+    checked_topics,
+    without_secrets,
+)
 from keyspread.spark.kafka.connector import no_connector
 
 _API_TIMEOUT = 60  # seconds: Kafka's default.api.timeout.ms
@@ -80,9 +88,10 @@ def kafka_source(
         rows = reader.format("kafka").options(**settings).load()
         _ = rows.schema  # over Spark Connect, this is what finds that the connector is missing
     except AnalysisException as problem:
-        if problem.getCondition() == "KAFKA_DATA_SOURCE_NOT_ENABLED":
+        if condition_of(problem) == "KAFKA_DATA_SOURCE_NOT_ENABLED":
             raise no_connector() from None
-        raise one_line_error(problem) from None
+        known = one_line_error(problem)
+        raise type(known)(without_secrets(str(known), options)) from None
     kind = "binary" if binary else "string"
     return rows.select(*(F.col(name).cast(kind) for name in ("key", "value")), *_POSITION).toDF(*names)
 

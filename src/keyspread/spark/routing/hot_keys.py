@@ -1,11 +1,10 @@
-"""The hottest keys of the rows of a stream: an aggregate that counts them, and how its value is read.
+"""The hottest keys of the rows of a stream: an aggregate that counts them.
 
 Spark's sketch is slower for longer texts, and a key that is a number takes a third of the time of its text. So keys of
 simple types are counted as they are, and all others as text.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -26,10 +25,4 @@ def count_hottest(df: DataFrame, key: Sequence[KeyColumn], many: int) -> Column:
     kind = df.select(column(df, key[0])).schema[0].dataType if len(key) == 1 else None
     counted = column(df, key[0]) if isinstance(kind, _SIMPLE) else key_text(df, key)
     tracked = min(_MOST_TRACKED, max(TRACKED, 8 * many))
-    return F.call_function("approx_top_k", counted, F.lit(min(many, tracked)), F.lit(tracked))
-
-
-def read_hottest(found: Any) -> list[tuple[str | None, int]]:
-    """Return the text and the rows of each key, hottest first. `found` has Rows, or dicts under Spark Connect."""
-    items = ((item["item"], int(item["count"])) for item in found or ())
-    return [(None if key is None else str(key), rows) for key, rows in items]
+    return F.to_json(F.call_function("approx_top_k", counted, F.lit(min(many, tracked)), F.lit(tracked)))

@@ -1,17 +1,16 @@
 """The key of a DataFrame: its columns, whether Spark can hash them, and its 64-bit hash."""
 
-import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import overload
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructField, StructType, VariantType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructField, StructType
 
 from keyspread.errors import InputError
+from keyspread.spark.capabilities import condition_of, is_column, is_variant, quiet_analysis
 from keyspread.spark.failures import why
 
 KeyColumn = str | Column
@@ -33,12 +32,12 @@ def key_columns(df: DataFrame, key: Key) -> Sequence[KeyColumn]:
     columns = key_parts(key)
     for part in columns:
         kind = type_of(df, part) if isinstance(part, str) else _checked_expression(df, part)
-        if contains(MapType, kind):
+        if contains(kind, lambda one: isinstance(one, MapType)):
             raise InputError(
                 f"column {part!r} has type {kind.simpleString()}, and Spark cannot hash maps; "
                 "use to_json, map_entries or a field of it as key"
             )
-        if contains(VariantType, kind):
+        if contains(kind, is_variant):
             raise InputError(
                 f"column {part!r} has type {kind.simpleString()}, and Spark cannot hash variants; "
                 "use to_json or variant_get as key"
@@ -48,8 +47,8 @@ def key_columns(df: DataFrame, key: Key) -> Sequence[KeyColumn]:
 
 def key_parts(key: Key) -> list[KeyColumn]:
     """Return the key as a list of names and Columns."""
-    columns = [key] if isinstance(key, (str, Column)) else list(key) if isinstance(key, Sequence) else []
-    if not columns or not all(isinstance(part, (str, Column)) for part in columns):
+    columns = [key] if isinstance(key, str) or is_column(key) else list(key) if isinstance(key, Sequence) else []
+    if not columns or not all(isinstance(part, str) or is_column(part) for part in columns):
         raise InputError(f"key must be a column (its name or a Column) or a list of columns, got {key!r}")
     return columns
 
@@ -102,7 +101,7 @@ def type_of(df: DataFrame, name: str) -> DataType:
 
 
 def _reason(problem: AnalysisException) -> str:
-    condition = problem.getCondition() or ""
+    condition = condition_of(problem) or ""
     if condition.startswith(("MISSING_ATTRIBUTES", "CANNOT_RESOLVE_DATAFRAME_COLUMN")):
         return "belongs to another DataFrame; pass the name of a column of this one"
     if condition in ("GROUP_BY_AGGREGATE", "MISSING_AGGREGATION"):
@@ -110,28 +109,6 @@ def _reason(problem: AnalysisException) -> str:
     if condition == "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION":
         return "has another value each time it is computed; compute it in a step before, and write that to files"
     return f"is refused by Spark: {why(str(problem))}"
-
-
-@contextmanager
-def quiet_analysis() -> Iterator[None]:
-    """Keep PySpark from printing the analysis errors of this block: we report them ourselves."""
-    from pyspark.logger import PySparkLogger
-
-    # PySpark's own class: a plain logger of these names would break PySpark.
-    loggers: list[logging.Logger] = [
-        PySparkLogger.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-    ]
-    for logger in loggers:
-        logger.addFilter(_drop)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(_drop)
-
-
-def _drop(record: logging.LogRecord) -> bool:
-    return False
 
 
 def _is_column(df: DataFrame, name: str) -> bool:
@@ -158,7 +135,7 @@ def _is_field(kind: DataType, path: str) -> bool:
 
 def column(df: DataFrame, wanted: KeyColumn) -> Column:
     """Return a column by its name, which may contain dots. A dotted name that is no column is a field of a struct."""
-    if isinstance(wanted, Column):
+    if not isinstance(wanted, str):
         return wanted
     return F.col(quoted(wanted) if _is_column(df, wanted) else wanted)
 
@@ -191,12 +168,12 @@ def free_name(df: DataFrame, wanted: str) -> str:
     return name
 
 
-def contains(what: type[DataType], kind: DataType) -> bool:
-    """Return whether a type is of this class, or has such a type within it."""
-    if isinstance(kind, what):
+def contains(kind: DataType, is_such: Callable[[DataType], bool]) -> bool:
+    """Return whether a type is such a type, or has one within it."""
+    if is_such(kind):
         return True
     if isinstance(kind, ArrayType):
-        return contains(what, kind.elementType)
+        return contains(kind.elementType, is_such)
     if isinstance(kind, MapType):
-        return contains(what, kind.keyType) or contains(what, kind.valueType)
-    return isinstance(kind, StructType) and any(contains(what, field.dataType) for field in kind.fields)
+        return contains(kind.keyType, is_such) or contains(kind.valueType, is_such)
+    return isinstance(kind, StructType) and any(contains(field.dataType, is_such) for field in kind.fields)

@@ -25,7 +25,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keyspread.errors import InputError
-from keyspread.spark.routing.keys import contains, quiet_analysis, quoted
+from keyspread.spark.capabilities import is_variant, quiet_analysis
+from keyspread.spark.routing.keys import contains, quoted
 
 PROTECTION = (
     "spark.sql.shuffle.orderIndependentChecksum.enabled",
@@ -94,7 +95,7 @@ def repeatable_order(df: DataFrame) -> Column | None:
     inexact = [
         field.name
         for field in df.schema.fields
-        if contains(T.DoubleType, field.dataType) or contains(T.FloatType, field.dataType)
+        if contains(field.dataType, lambda kind: isinstance(kind, (T.DoubleType, T.FloatType)))
     ]
     if inexact and any(_may_round(one) for one in operators):
         raise InputError(
@@ -277,7 +278,7 @@ def _parts_of_type(value: Column, kind: T.DataType) -> list[Column]:
             [T.StructField("key", kind.keyType, False), T.StructField("value", kind.valueType, kind.valueContainsNull)]
         )
         return _parts_of_type(F.map_entries(value), T.ArrayType(entry, False))
-    if kind.typeName() == "variant":
+    if is_variant(kind):
         return [F.to_json(value), F.schema_of_variant(value)]
     return [value]
 

@@ -8,7 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Column
-from pyspark.sql import functions as F
+
+from keyspread.spark.capabilities import column_function
 
 Columns = Any  # one pa.Array, or a tuple of them
 Route = Callable[[Iterator[Columns]], Iterator[pa.Array]]
@@ -20,22 +21,13 @@ def worker_column(route: Route, key_hash: Column, weight: Column | None, order: 
     With `order`, the rows of a partition are routed in the order of that column, whatever order they arrive in. Then
     the function reads the whole partition (8 bytes per row and column) before it routes.
 
-    Spark calls the function once per task and reads from its annotations how many columns it takes.
+    Spark calls the function once per task.
     """
     columns = [column for column in (key_hash, weight, order) if column is not None]
     if order is not None:
         route = in_order(route)
 
-    def by_one(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        return route(batches)
-
-    def by_two(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
-        return route(batches)
-
-    def by_three(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
-        return route(batches)
-
-    function: Any = F.arrow_udf((by_one, by_two, by_three)[len(columns) - 1], "int")  # type: ignore[attr-defined]
+    function = column_function(route, len(columns), "int")
     # Without this the optimizer may evaluate it twice, and the second time its state or its rows are different.
     worker: Column = function.asNondeterministic()(*columns)
     return worker

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from keyspread.spark.aggregation.arrow_functions import Tables
 from keyspread.spark.aggregation.groups import groups_of
@@ -73,13 +72,15 @@ def unpacker(finish: Callable[[pa.Table], pa.Table]) -> Tables:
     return lambda batches: (finish(from_blob(blob.as_buffer())) for batch in batches for blob in batch.column(0))
 
 
-def processor(rules: StateRules) -> StatefulProcessor:
+def processor(rules: StateRules) -> Any:
     """Return the processor for Spark's `transformWithState`: it merges new partial states into the stored ones.
 
     In every batch Spark starts a Python process only to ask `init` which state there is. So the class is local, which
     makes it travel by value, and the part that does the work travels as bytes. That process then need not import
     keyspread, which would take five times as long.
     """
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor  # Spark 3.5 does not have it
+
     packed = cloudpickle.dumps(StateMerger(rules))  # type: ignore[no-untyped-call]
 
     class Processor(StatefulProcessor):

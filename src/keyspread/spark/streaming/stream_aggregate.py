@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from keyspread.errors import InputError
 from keyspread.operators import AnyOperator
 from keyspread.spark.aggregation.operator_parts import OperatorParts
+from keyspread.spark.capabilities import has_python_state, transform_with_state
 from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import KeyColumn, key_texts
 from keyspread.spark.spread import with_worker
@@ -36,6 +37,11 @@ def aggregate_stream(
     **options: Any,
 ) -> DataFrame:
     """Return running totals, or windows, of a stream; see `keyspread.spark.aggregate`."""
+    if not has_python_state():
+        raise InputError(
+            "an Operator on a stream needs Spark's transformWithState for Python, which this Spark does not have (4.0 "
+            "and newer do): pass keyspread.spark.Totals to foreachBatch, which takes every Operator"
+        )
     parts = OperatorParts(df, key, operator, windows)
     mode = _checked_mode(mode, windows)
     check_settings(df.sparkSession, workers)
@@ -54,8 +60,12 @@ def aggregate_stream(
     rows = parts.rows(moved)
     rules = StateRules(parts.states.fold, identity, workers, windows is not None, mode)
     blobs = rows.mapInArrow(packer(rules, parts.states.make), _blob_schema(moved, windows))
-    state = blobs.groupBy("tag").transformWithState(
-        processor(rules), "blob binary", mode.capitalize(), "None" if windows is None else "EventTime"
+    state = transform_with_state(
+        blobs.groupBy("tag"),
+        processor(rules),
+        "blob binary",
+        mode.capitalize(),
+        "None" if windows is None else "EventTime",
     )
     return parts.unpacked(state, unpacker(parts.states.finish))
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,9 +19,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.spark.aggregation.way import Way
-from keyspread.spark.routing.hot_keys import count_hottest, read_hottest
+from keyspread.spark.capabilities import has_function
+from keyspread.spark.routing.hot_keys import count_hottest
 from keyspread.spark.routing.keys import KeyColumn
-from keyspread.spark.watch import Balance, worker_loads
+from keyspread.spark.watch import Balance, read_hottest, read_loads, worker_loads
 from keyspread.threshold import checked_threshold, least_hot_count
 
 _ENDED = 100
@@ -34,9 +34,11 @@ class BatchSeen(Balance):
     """One micro-batch: its loads and hottest keys, and when and how long it ran.
 
     `query` is the id of the query, `batch` the number of the batch, `time` its start (UTC), `seconds` its duration.
-    `head` is the number of hot keys: those with at least the threshold's share of the batch. `malformed` counts rows
-    that could not be read, where the source reports them.
+    `head` is the number of hot keys: those with at least the threshold's share of the batch; it is None, and `hottest`
+    empty, where Spark has no `approx_top_k` (before 4.1). `malformed` counts rows that could not be read, where the
+    source reports them.
 
+    >>> import numpy as np
     >>> seen = BatchSeen(np.array([6, 4]), (("a", 5),), query="q", batch=3, time="", seconds=0.5, head=1)
     >>> seen.rows, round(seen.imbalance, 2), seen.to_dict()["hottest"]
     (10, 0.1, [{'key': 'a', 'rows': 5, 'share': 0.5}])
@@ -46,7 +48,7 @@ class BatchSeen(Balance):
     batch: int
     time: str
     seconds: float
-    head: int
+    head: int | None
     malformed: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,9 +122,11 @@ class StreamWatch(StreamingQueryListener):
         self._threshold = checked_threshold(options.get("threshold"), workers)
         self._session = routed.sparkSession
         self._session.streams.addListener(self)
-        # As many keys as can be hot, so that the number of hot keys is known.
-        hottest = count_hottest(routed, key, max(1, self._hottest, int(1 / self._threshold)))
-        return routed.observe(self._name, worker_loads(worker, workers), hottest.alias("hottest"))
+        seen = [worker_loads(routed, worker, workers)]
+        if has_function(self._session, "approx_top_k"):
+            # As many keys as can be hot, so that the number of hot keys is known.
+            seen.append(count_hottest(routed, key, max(1, self._hottest, int(1 / self._threshold))).alias("hottest"))
+        return routed.observe(self._name, *seen)
 
     def take(self, way: Way, df: DataFrame) -> None:
         """Remember how `aggregate` computes the result."""
@@ -170,10 +174,9 @@ class StreamWatch(StreamingQueryListener):
             raise InputError(f"no row was routed, so there are no batches to show ({self.way})")
 
     def _seen(self, progress: Any, counted: Any) -> BatchSeen:
-        loads = np.zeros(self._workers, np.int64)
-        for item in counted["loads"] or ():
-            loads[item["item"]] = item["count"]
-        keys = read_hottest(counted["hottest"])
+        seen = counted if isinstance(counted, dict) else counted.asDict()
+        loads = read_loads(seen["loads"], self._workers)
+        keys = read_hottest(seen.get("hottest"))
         least = least_hot_count(self._threshold, int(loads.sum()))
         malformed = progress.observedMetrics.get(self._malformed) if self._malformed is not None else None
         return BatchSeen(
@@ -183,7 +186,7 @@ class StreamWatch(StreamingQueryListener):
             batch=int(progress.batchId),
             time=str(progress.timestamp),
             seconds=progress.batchDuration / 1000,
-            head=sum(rows >= least for _, rows in keys),
+            head=sum(rows >= least for _, rows in keys) if "hottest" in seen else None,
             malformed=int(malformed["malformed"] or 0) if malformed is not None else 0,
         )
 

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from keyspread.errors import InputError
+from keyspread.spark.capabilities import condition_of, quiet_analysis
 from keyspread.spark.failures import one_line_error
-from keyspread.spark.routing.keys import quiet_analysis
 from keyspread.spark.streaming.commits import SLOTS, Commit
 
 _COMMITS = f"slot-[0-{SLOTS - 1}]/commits"
@@ -103,7 +103,7 @@ class TotalsFolder:
                 files.schema  # noqa: B018  (over Connect, only this looks for the files)
                 return files
         except AnalysisException as problem:
-            if problem.getCondition() == "PATH_NOT_FOUND":
+            if condition_of(problem) == "PATH_NOT_FOUND":
                 return None
             raise
 

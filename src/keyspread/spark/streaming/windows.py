@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, TimestampNTZType, TimestampType
 
 from keyspread.errors import InputError
+from keyspread.spark.capabilities import quiet_analysis
 from keyspread.spark.failures import why
-from keyspread.spark.routing.keys import column, quiet_analysis, type_of
+from keyspread.spark.routing.keys import column, type_of
 
 WATERMARK = "spark.watermarkDelayMs"  # Spark marks a column of event time with this key in its metadata
 

@@ -1,0 +1,38 @@
+"""An executor is killed behind a shuffle, on this version of Spark: rows lost and doubled, for every scheme."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from lose_shuffle_blocks import ROWS, SCENARIOS
+
+SCRIPT = Path(__file__).parents[1] / "spark" / "launch" / "lose_shuffle_blocks.py"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_no_row_is_lost_or_doubled(capsys, instead):
+    """An executor is killed with a shuffle upstream, for every scheme: rows lost, rows doubled."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    environment["PYTHONPATH"] = os.pathsep.join([str(SCRIPT.parents[2]), environment.get("PYTHONPATH", "")])
+    ran = subprocess.run([sys.executable, SCRIPT], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-5000:]
+    found = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [one["scenario"] for one in found] == list(SCENARIOS)
+    times = [Counter(one["ids"]) for one in found]
+    lost = sum(ROWS - len(ids) for ids in times)
+    doubled = sum(count - 1 for ids in times for count in ids.values())
+    rerouted = sum(max(len(set(orders)) for orders in one["orders"].values()) > 1 for one in found)
+    with capsys.disabled():
+        print(f"\n{len(found)} schemes, {rerouted} read a partition again in another order: ", end="")
+        print(f"{lost} rows lost, {doubled} doubled")
+    assert rerouted == len(SCENARIOS)
+    assert (lost, doubled) == (0, 0)
+    instead(f"{lost}, {doubled}")
