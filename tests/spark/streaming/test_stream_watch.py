@@ -16,7 +16,8 @@ from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.planned import look_ahead
 from keyspread.spark import BatchSeen, JsonLines, StreamWatch, Watch, spread
-from keyspread.spark.routing.hot_keys import count_hottest, read_hottest
+from keyspread.spark.routing.hot_keys import count_hottest
+from keyspread.spark.watch import read_hottest
 from keyspread.streams import DriftingZipfStream
 
 WORKERS, ROWS, BATCHES = 6, 3000, 3
