@@ -364,6 +364,7 @@ def test_the_library_uses_nothing_that_connect_does_not_have():
     classic = ["spark/session.py", "spark/launch/java.py", "spark/kafka/client.py"]
     classic += [
         "spark/streaming/local_properties.py",
+        "spark/job_description.py",
         "deployment/slots.py",
         "cli/installation.py",
     ]  # these ask for classic Spark, and can do without
