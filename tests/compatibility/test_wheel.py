@@ -59,6 +59,6 @@ WHERE = "import keyspread; print(keyspread.__file__)"
 
 
 def test_the_tests_of_the_commands_pass_from_the_wheel(installed):
-    """The tests of the commands, from the wheel."""
+    """The tests of the commands, from the wheel; pytest fails if it finds none."""
     quick = ["--quick", "-p", "no:cacheprovider", "tests/cli/options", "tests/cli/screens"]
-    assert " passed" in run(installed / "python", "-m", "pytest", *quick, "-q", "-q", "-rN", "-v", cwd=ROOT)
+    run(installed / "python", "-m", "pytest", *quick, cwd=ROOT)
