@@ -13,11 +13,12 @@ from keyspread.planned.plan import Plan
 from keyspread.schemes import PLANNED, Kind, resolve
 from keyspread.spark.plan import plan as plan_rows
 from keyspread.spark.routing.exchange import move
-from keyspread.spark.routing.keys import Key, KeyColumn, free_name, key_columns, key_hash
+from keyspread.spark.routing.keys import Key, KeyColumn, free_name, in_sql, key_columns, key_hash
 from keyspread.spark.routing.look_ahead import look_ahead_worker
-from keyspread.spark.routing.planned_sql import owner, with_planned_worker
+from keyspread.spark.routing.planned_sql import bucket_of, with_planned_worker
 from keyspread.spark.routing.row_order import repeatable_order
 from keyspread.spark.routing.senders import online_worker
+from keyspread.spark.routing.tables import as_column, look_up
 from keyspread.spark.routing.tags import tags_of
 from keyspread.spark.routing.weights import weight_column
 from keyspread.spark.streaming.stream_watch import StreamWatch
@@ -73,11 +74,15 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
 
 def _spread_by_plan(df: DataFrame, columns: list[KeyColumn], workers: int, plan: Plan) -> DataFrame:
     """Return the rows on the workers of a plan. Its tables hold the tags of the workers, which saves a look-up."""
-    tags, hash_ = np.array(tags_of(workers)), key_hash(df, columns)
-    if not plan.head:  # then the tag is an expression of the key, and need not be a column of the shuffle
-        return df.repartition(workers, owner(df.sparkSession, hash_, plan, tags))
-    tag = free_name(df, "worker")
-    return with_planned_worker(_in_repeatable_order(df), hash_, plan, tag, tags).repartition(workers, tag).drop(tag)
+    tags, names = np.array(tags_of(workers)), [part for part in columns if isinstance(part, str)]
+    if not plan.head and len(names) == len(columns):  # then the tag need not be a column of the shuffle
+        hash_ = f"xxhash64({', '.join(in_sql(df, name) for name in names)})"
+        tag = look_up(df.sparkSession, tags[plan.buckets], bucket_of(hash_, plan.buckets.size))
+        return df.repartition(workers, as_column(tag))
+    worker = free_name(df, "worker")
+    ordered = _in_repeatable_order(df) if plan.head else df  # without hot keys, positions do not matter
+    routed = with_planned_worker(ordered, key_hash(df, columns), plan, worker, tags)
+    return routed.repartition(workers, worker).drop(worker)
 
 
 def _in_repeatable_order(df: DataFrame) -> DataFrame:

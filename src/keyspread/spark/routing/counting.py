@@ -25,9 +25,10 @@ from keyspread.planned.head import Head
 from keyspread.planned.packing import Counts
 from keyspread.planned.plan import Plan, buckets_of
 from keyspread.spark.capabilities import to_arrow
-from keyspread.spark.routing.planned_sql import bucket_of, hot_key, shifted, slot_of
+from keyspread.spark.routing.planned_sql import POSITION, bucket_of, cell_of, hot_key, slot_of
 from keyspread.spark.routing.row_order import is_read_row_by_row
-from keyspread.spark.routing.tables import element, table_column
+from keyspread.spark.routing.steps import Steps
+from keyspread.spark.routing.tables import as_column, look_up
 from keyspread.threshold import least_hot_count
 
 Cells = Mapping[int, npt.NDArray[np.int64]]
@@ -134,21 +135,18 @@ class _Grouping:
 
     def on(self, rows: DataFrame) -> DataFrame:
         """Return the rows with their group."""
-        spark, bucket = rows.sparkSession, F.col("bucket")
-        found = rows.withColumn("bucket", bucket_of(F.col(HASH), self.buckets))
+        steps, in_bucket = Steps(rows), bucket_of(HASH, self.buckets)
         if not self.hashes:
-            return found.withColumnRenamed("bucket", "group")
+            return steps.result("group", in_bucket)
         keys = np.array(self.hashes, np.int64)
         once = np.arange(keys.size + 1)
         head = Head(keys, once, np.zeros(keys.size, np.int32), once[1:], np.full(keys.size, SLOTS, np.int64))
         table = Plan(1, np.zeros(self.buckets, np.int32), head, np.zeros(1, np.int64)).table
-        entry = element(table_column(spark, table.buckets), bucket)
-        found = found.withColumn("entry", entry).withColumn("hot", hot_key(spark, F.col("entry"), F.col(HASH), table))
-        found = found.withColumn("slot", slot_of(F.monotonically_increasing_id()))
-        first = element(table_column(spark, self.first[:-1]), F.col("hot"))
-        shift = element(table_column(spark, SLOT_BITS - self.bits), F.col("hot"))
-        cell = first + shifted(F.col("slot"), shift).cast("int")
-        return found.withColumn("group", F.when(F.col("hot") < 0, bucket).otherwise(cell))
+        bucket = steps.add("bucket", in_bucket)
+        hot, _ = hot_key(steps, steps.look_up("entry", table.buckets, bucket), HASH, table)
+        slot = steps.add("slot", slot_of(steps.add("position", POSITION)))
+        cell = cell_of(steps, hot, slot, self.first[:-1], SLOT_BITS - self.bits)
+        return steps.result("group", f"CASE WHEN {hot} IS NULL THEN {bucket} ELSE {cell} END")
 
     def cells_of(self, loads: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
         """Return the loads of the cells of each candidate that has any."""
@@ -161,11 +159,12 @@ def _look_again(
 ) -> dict[int, npt.NDArray[np.int64]]:
     """Return the cells of all hot keys in these buckets that are not known yet. Reads the rows of the buckets only."""
     cells = 1 << _CELL_BITS_OF_SECOND_LOOK
-    cell = F.shiftright(slot_of(F.monotonically_increasing_id()), SLOT_BITS - _CELL_BITS_OF_SECOND_LOOK)
-    chosen = table_column(rows.sparkSession, uncertain.astype(np.int64))
+    steps = Steps(rows)
+    slot = slot_of(steps.add("position", POSITION))
+    chosen = look_up(rows.sparkSession, uncertain.astype(np.int64), bucket_of(HASH, uncertain.size))
     found = to_arrow(
-        rows.withColumn("cell", cell)
-        .where(element(chosen, bucket_of(F.col(HASH), uncertain.size)) == 1)
+        steps.result("cell", f"shiftright({slot}, {SLOT_BITS - _CELL_BITS_OF_SECOND_LOOK})")
+        .where(as_column(chosen) == 1)
         .groupBy(HASH, "cell")
         .agg(_load(rows))
         # Only hot keys are collected: a bucket may contain any number of other keys.

@@ -5,9 +5,9 @@
 
 import numpy as np
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from keyspread.spark.routing.tables import element, table_column
+from keyspread.spark.routing.keys import quoted
+from keyspread.spark.routing.tables import as_column, look_up
 from keyspread.spark.routing.tags import tags_of
 
 
@@ -17,5 +17,5 @@ def move(df: DataFrame, workers: int, worker: str) -> DataFrame:
     The column `worker` then holds the tag of the worker. Spark knows that all rows of a tag are in one partition, so
     grouping by this column and others needs no further exchange.
     """
-    tags = table_column(df.sparkSession, np.array(tags_of(workers)))
-    return df.withColumn(worker, element(tags, F.col(worker))).repartition(workers, worker)
+    tag = as_column(look_up(df.sparkSession, np.array(tags_of(workers)), quoted(worker)))
+    return df.withColumn(worker, tag).repartition(workers, worker)

@@ -137,7 +137,15 @@ def column(df: DataFrame, wanted: KeyColumn) -> Column:
     """Return a column by its name, which may contain dots. A dotted name that is no column is a field of a struct."""
     if not isinstance(wanted, str):
         return wanted
-    return F.col(quoted(wanted) if _is_column(df, wanted) else wanted)
+    return F.col(in_sql(df, wanted))
+
+
+def in_sql(df: DataFrame, name: str) -> str:
+    """Return the name of a column, or the path to a field, as SQL takes it."""
+    if _is_column(df, name):
+        return quoted(name)
+    steps = re.findall(_STEP, name)
+    return ".".join(step if step.startswith("`") else quoted(step) for step in steps)
 
 
 def equal_as_spark_sees(df: DataFrame, wanted: KeyColumn) -> Column:

@@ -6,13 +6,14 @@ row is Spark's `monotonically_increasing_id`: partition * 2^33 + row.
 
 import numpy as np
 import numpy.typing as npt
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame
 
 from keyspread.kernels.planned_routing import SCATTER, SLOTS, RoutingTable
-from keyspread.planned.plan import Plan
-from keyspread.spark.routing.keys import free_name
-from keyspread.spark.routing.tables import element, table_column
+from keyspread.planned.plan import Plan, buckets_of
+from keyspread.spark.routing.steps import Steps
+from keyspread.spark.routing.tables import look_up
+
+POSITION = "monotonically_increasing_id()"
 
 
 def with_planned_worker(
@@ -21,29 +22,20 @@ def with_planned_worker(
     """Return the rows with a column `worker`: looked up by bucket for most rows, by position for hot keys.
 
     With `labels`, numbers of 0 or more, the column holds the label of the worker, at no further cost.
-
-    Each step is a column of its own, because Spark computes a column once but an expression wherever it is used.
     """
-    spark = df.sparkSession
-    if not plan.head:
-        return df.withColumn(worker, owner(spark, hash_, plan, labels))
     table = plan.table if labels is None else _labelled(plan.table, labels)
-    step = {name: free_name(df, name) for name in ("hash", "bucket", "entry", "hot", "slot", "piece")}
-    done = {name: F.col(column) for name, column in step.items()}
-    out = df.withColumn(step["hash"], hash_)
-    out = out.withColumn(step["bucket"], bucket_of(done["hash"], plan.buckets.size))
-    entry = done["entry"]
-    out = out.withColumn(step["entry"], element(table_column(spark, table.buckets), done["bucket"]))
-    out = out.withColumn(step["hot"], hot_key(spark, entry, done["hash"], table))
-    out = out.withColumn(step["slot"], slot_of(F.monotonically_increasing_id()))
-    out = out.withColumn(step["piece"], F.when(done["hot"] >= 0, _cell(spark, done["hot"], done["slot"], table)))
-    cut = element(table_column(spark, table.workers), _piece(spark, done["piece"], done["slot"], table))
-    chosen = (
-        F.when(entry >= 0, entry)
-        .when(done["hot"] >= 0, cut)
-        .otherwise(element(table_column(spark, table.owners), done["bucket"]))
-    )
-    return out.withColumn(worker, chosen).drop(*step.values())
+    steps = Steps(df)
+    hash_name = steps.add("hash", hash_)
+    bucket = steps.add("bucket", bucket_of(hash_name, plan.buckets.size))
+    if not plan.head:
+        return steps.result(worker, look_up(df.sparkSession, table.owners, bucket))
+    entry = steps.look_up("entry", table.buckets, bucket)
+    hot, first = hot_key(steps, entry, hash_name, table)
+    cut = steps.look_up("cut", table.workers, _piece(steps, hot, table))
+    # Only a key that shares its bucket with a hot one needs the owner of the bucket.
+    owners = table.owners[buckets_of(table.keys, table.buckets.size)]
+    owner = steps.look_up("owner", owners, f"CASE WHEN {hot} IS NULL THEN {first} END")
+    return steps.result(worker, f"CASE WHEN {entry} >= 0 THEN {entry} WHEN {hot} IS NULL THEN {owner} ELSE {cut} END")
 
 
 def _labelled(table: RoutingTable, labels: npt.NDArray[np.int64]) -> RoutingTable:
@@ -52,40 +44,40 @@ def _labelled(table: RoutingTable, labels: npt.NDArray[np.int64]) -> RoutingTabl
     return table._replace(buckets=buckets, owners=labels[table.owners], workers=labels[table.workers])
 
 
-def owner(spark: SparkSession, hash_: Column, plan: Plan, labels: npt.NDArray[np.int64] | None = None) -> Column:
-    """Return the worker of a key that is not hot, or its label: that of the owner of its bucket."""
-    owners = plan.buckets if labels is None else labels[plan.buckets]
-    return element(table_column(spark, owners), bucket_of(hash_, plan.buckets.size))
+def hot_key(steps: Steps, entry: str, hash_: str, table: RoutingTable) -> tuple[str, str]:
+    """Add the number of the row's hot key, or null, and that of the first hot key of its bucket, or null.
 
-
-def hot_key(spark: SparkSession, entry: Column, hash_: Column, table: RoutingTable) -> Column:
-    """Return the number of the row's hot key, or -1. `entry` is that of the row's bucket in `table.buckets`.
-
-    It is the first hot key of the bucket, or one that follows it.
+    `entry` is that of the row's bucket in `table.buckets`. The key is the first hot key of the bucket, or one that
+    follows it.
     """
-    first, keys, following = -1 - entry, table_column(spark, table.keys, "bigint"), table.chain
-    found = F.when(element(keys, first) == hash_, first)
+    first = steps.add("first", f"CASE WHEN {entry} < 0 THEN -1 - {entry} END")
+    candidates, following = [first], table.chain
     while (following >= 0).any():  # `following` maps the first key to the next one, then to the one after it, …
-        hot = element(table_column(spark, following), first)
-        found = found.when(element(keys, hot) == hash_, hot)  # key number -1 does not exist: null, which equals nothing
+        candidates.append(steps.look_up(f"next_{len(candidates)}", following, first))
         following = np.where(following >= 0, table.chain[following], -1)
-    return F.when(entry < 0, found.otherwise(-1)).otherwise(-1)
+    found = ""
+    for number, hot in enumerate(candidates):  # key number -1 does not exist: null, which equals nothing
+        key = steps.look_up(f"key_{number}", table.keys, hot, "bigint")
+        found += f" WHEN {key} = {hash_} THEN {hot}"
+    return steps.add("hot", f"CASE{found} END"), first
 
 
-def _cell(spark: SparkSession, hot: Column, slot: Column, table: RoutingTable) -> Column:
-    within = shifted(slot, element(table_column(spark, table.shift), hot))
-    first = element(table_column(spark, table.first_cell), hot)
-    return element(table_column(spark, table.cells), (first + within).cast("int"))
-
-
-def _piece(spark: SparkSession, cell: Column, slot: Column, table: RoutingTable) -> Column:
-    """Return the piece of a slot from its cell; if several share the cell, skip those that end before the slot."""
-    ends = table_column(spark, table.ends, "bigint")
-    piece = F.when(cell >= 0, cell)
+def _piece(steps: Steps, hot: str, table: RoutingTable) -> str:
+    """Add the piece of a row, from its cell; if several share the cell, skip those that end before its slot."""
+    slot = steps.add("slot", slot_of(steps.add("position", POSITION)))
+    cell = steps.look_up("cell", table.cells, cell_of(steps, hot, slot, table.first_cell, table.shift))
     most = _most_in_a_cell(table)
+    found = f"CASE WHEN {cell} >= 0 THEN {cell}"
     for further in range(most - 1):
-        piece = piece.when(slot < element(ends, further - 1 - cell), further - 1 - cell)
-    return piece.otherwise(most - 2 - cell)
+        end = steps.look_up(f"end_{further}", table.ends, f"{further - 1} - {cell}", "bigint")
+        found += f" WHEN {slot} < {end} THEN {further - 1} - {cell}"
+    return steps.add("piece", f"{found} ELSE {most - 2} - {cell} END")
+
+
+def cell_of(steps: Steps, hot: str, slot: str, first: npt.NDArray[np.int64], shift: npt.NDArray[np.int64]) -> str:
+    """Return the cell of a slot of a hot key: `first` has the first cell of each, `shift` the bits within a cell."""
+    first_cell = steps.look_up("first_cell", first, hot)
+    return f"{first_cell} + CAST(shiftright({slot}, {steps.look_up('shift', shift, hot)}) AS INT)"
 
 
 def _most_in_a_cell(table: RoutingTable) -> int:
@@ -97,24 +89,17 @@ def _most_in_a_cell(table: RoutingTable) -> int:
     return most
 
 
-def bucket_of(hash_: Column, buckets: int) -> Column:
+def bucket_of(hash_: str, buckets: int) -> str:
     """Return the bucket of a key, as `kernels.planned_routing.bucket_of`."""
-    return F.shiftright(_scatter(hash_) * F.lit(buckets).cast("bigint"), 31).cast("int")
+    return f"CAST(shiftright({_scatter(hash_)} * {buckets}L, 31) AS INT)"
 
 
-def slot_of(position: Column) -> Column:
+def slot_of(position: str) -> str:
     """Return the slot of a position, as `kernels.planned_routing.slot_of`."""
     return _scatter(position)
 
 
-def shifted(value: Column, by: Column) -> Column:
-    """Return a number shifted to the right by a number of bits that is a column."""
-    return F.call_function("shiftright", value, by)
-
-
-def _scatter(x: Column) -> Column:
-    mask = F.lit(SLOTS - 1).cast("bigint")
-    folded = x.bitwiseXOR(F.shiftright(x, 32)).bitwiseAND(mask)
-    return (folded * F.lit(SCATTER).cast("bigint")).bitwiseAND(
-        mask
-    )  # below 2^62: no overflow, so ANSI mode does not matter
+def _scatter(x: str) -> str:
+    # The product is below 2^62: no overflow, so ANSI mode does not matter.
+    mask = f"{SLOTS - 1}L"
+    return f"(((({x} ^ shiftright({x}, 32)) & {mask}) * {SCATTER}L) & {mask})"

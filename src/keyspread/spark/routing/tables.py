@@ -7,15 +7,15 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-LONGEST_LITERAL = 10_000
-"""Characters of a table that is part of the text of a plan. A plan has about ten tables, some of them twice."""
+LONGEST_LITERAL = 20_000
+"""Characters of a table that is part of the text of a plan. A plan has two tables that may be long."""
 
 _ARROW = {"int": pa.int32(), "bigint": pa.int64()}
 _HAS_SUBQUERIES = hasattr(DataFrame, "scalar")  # from Spark 4.0 on
 
 
-def table_column(spark: SparkSession, values: npt.NDArray[Any], kind: str = "int") -> Column:
-    """Return a constant array that is the same for all rows.
+def look_up(spark: SparkSession, values: npt.NDArray[Any], index: str, kind: str = "int") -> Column | str:
+    """Return the element of a table at `index`, an expression in SQL, or null outside of the table; as text if it can.
 
     A literal is repeated in every text of the plan, and every action writes several of them to the event log. A
     subquery that reads a local relation is printed as one short line. Spark evaluates it once per action, on the
@@ -25,11 +25,11 @@ def table_column(spark: SparkSession, values: npt.NDArray[Any], kind: str = "int
     text = ",".join(map(str, values.tolist()))
     if len(text) <= LONGEST_LITERAL or not _HAS_SUBQUERIES:
         # As one string it is one expression, however long; Spark turns it into an array once.
-        return F.split(F.lit(text), ",").cast(f"array<{kind}>")
+        return f"get(CAST(split('{text}', ',') AS ARRAY<{kind}>), {index})"
     whole = pa.array([values], pa.list_(_ARROW[kind]))
-    return spark.createDataFrame(pa.table({"table": whole})).scalar()
+    return F.get(spark.createDataFrame(pa.table({"table": whole})).scalar(), F.expr(index))
 
 
-def element(array: Column, index: Column) -> Column:
-    """Return an element of an array column, or null outside of it."""
-    return F.get(array, index)
+def as_column(value: Column | str) -> Column:
+    """Return an expression as a Column."""
+    return F.expr(value) if isinstance(value, str) else value
