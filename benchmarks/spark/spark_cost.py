@@ -5,7 +5,7 @@ Medians of interleaved rounds. Bars with a key of 25 %: planned <= 1.35 x repart
 people write by hand; they balance the rows, but a key is then on many workers. The CPU time of the JVM depends less on
 other work of the machine than the time. "Busiest" is the busiest partition as a multiple of the even load.
 
-    ./dev bench spark_cost [ROWS] [WIDE_ROWS] [ROUNDS]
+    ./dev bench spark_cost [ROWS] [WIDE_ROWS] [ROUNDS] [SHARE]
 """
 
 import tempfile
@@ -21,6 +21,7 @@ from common import cpu_clock, in_rounds_by, numbers, ratio, show, verdict
 
 WORKERS, KEYS, SALTS = 50, 1_000_000, 16
 SHARES = (0, 5, 25, 60)
+ALL = 100  # instead of one share
 BARS = {("planned", "narrow"): 1.35, ("planned", "1 kB"): 1.15, ("stored", "narrow"): 1.1, ("stored", "1 kB"): 1.1}
 LABELS = {
     "repartition": "repartition(50, key)",
@@ -54,12 +55,12 @@ def busiest(moved: DataFrame) -> float:
 
 
 def main() -> None:
-    narrow, wide, rounds = numbers(rows=1_000_000, wide_rows=100_000, rounds=3)
+    narrow, wide, rounds, only = numbers(rows=1_000_000, wide_rows=100_000, rounds=3, share=ALL)
     spark = session(master="local[2]", **{"spark.sql.shuffle.partitions": WORKERS, "spark.driver.memory": "6g"})
     of_jvm = cpu_clock(spark._jvm.java.lang.ProcessHandle.current().pid())
     for title, count in (("narrow", narrow), ("1 kB", wide)):
         table: list[tuple[object, ...]] = []
-        for share in SHARES:
+        for share in SHARES if only == ALL else (only,):
             with tempfile.TemporaryDirectory() as folder:
                 rows = written(spark, share, count, title != "narrow", f"{folder}/rows")
                 stored = plan(rows, "key", WORKERS)
