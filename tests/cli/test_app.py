@@ -356,6 +356,13 @@ def test_zipf_and_simulate_agree_on_loads(run):
     assert (np.add(given["head_load"], given["tail_load"]) == given["loads"]).all()
 
 
+def test_a_command_runs_without_an_output(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)  # what Python does if the shell has closed it (`>&-`)
+    assert main(["simulate", *SMALL, "--json"]) == 0
+    assert main(["simulate", *SMALL]) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_output_that_cannot_be_written_is_one_line():
     command = [sys.executable, "-c", "from keyspread.cli import main; import sys; sys.exit(main())"]

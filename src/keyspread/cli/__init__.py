@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is None if the shell has closed it (`>&-`)
+            sys.stdout.flush()
         return code
     except KeyspreadError as error:
         return _fail(str(error))

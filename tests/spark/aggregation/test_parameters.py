@@ -54,6 +54,7 @@ def test_parameters_belong_to_the_identity_of_a_state():
         ({"a", "b"}, {"b", "a"}),
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
         (np.float64(0.5), 0.5),
+        (np.longdouble(0.5), np.longdouble("0.5")),
         (np.arange(3), np.arange(3)),
         (re.compile("a"), re.compile("a")),
         (Extremes(1, 2), Extremes(1, 2)),

@@ -1,5 +1,6 @@
 """States of an operator as columns: written and read as they are, or refused with step, key and field. No Spark."""
 
+import pickle
 import threading
 from decimal import Decimal
 
@@ -134,3 +135,35 @@ def test_states_of_a_class_of_the_users_script_are_pickled_by_value_and_others_a
     assert found(Seen) == [{"_0": "hot", "_1": 8}]
     with pytest.raises(OperatorError, match=r"Last: the state of key 'hot' cannot be pickled .*: use plain values, or"):
         found(lambda rows: threading.Lock())
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "null"),
+    [
+        (pa.int64(), 2**53 + 1, None),
+        (pa.bool_(), True, None),
+        (pa.list_(pa.int64()), [2**53 + 1], [None]),
+        (pa.struct([("n", pa.int64())]), {"n": 2**53 + 1}, {"n": None}),
+        (pa.map_(pa.string(), pa.int64()), [("n", 2**53 + 1)], [("n", None)]),
+    ],
+    ids=str,
+)
+def test_a_null_of_one_key_does_not_change_the_rows_of_another(kind, value, null):
+    class Seen(Count):
+        batches = "pandas"
+
+        def zero(self):
+            return ""
+
+        def update(self, state, rows):
+            return f"{list(rows.index)} {rows['v'].dtype} {rows['v'].tolist()}"
+
+    def seen(keys, values):
+        columns = [pa.array(range(len(keys)), pa.int64()), pa.array(keys), pa.array(keys), pa.array(values, kind)]
+        batch = pa.record_batch(columns, names=["_0", "_1", "_2", "_3"])
+        states = OperatorStates(Seen(), 1, ["key", "v"], None, pa.schema([("n", pa.int64())]))
+        (table,) = states.make(iter([batch]))
+        return dict(zip(table["_1"].to_pylist(), map(pickle.loads, table["_2"].to_pylist()), strict=True))
+
+    alone = seen(["a", "a"], [value, value])
+    assert seen(["a", "b", "a"], [value, null, value])["a"] == alone["a"]

@@ -138,3 +138,10 @@ def test_wrong_weights(rows, options, message):
 def test_wrong_capacities_of_schemes_in_python(rows, scheme):
     with pytest.raises(InputError, match="capacities must be one number per worker, got 2 for 6 workers"):
         spread(rows, "key", WORKERS, scheme, capacities=[1, 2])
+
+
+@pytest.mark.parametrize("keys", [range(6), [0] * 6], ids=["many keys", "one key"])
+def test_a_total_beyond_64_bits_is_refused(spark, keys):
+    heavy = spark.createDataFrame([(key, 2**62) for key in keys], "key long, size long")
+    with pytest.raises(InputError, match="the total of all weights must be at most"):
+        plan(heavy, "key", 2, weight="size")

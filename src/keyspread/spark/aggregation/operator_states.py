@@ -118,12 +118,29 @@ def _parts(rows: pa.Table, groups: Groups, batches: str) -> Iterator[Any]:
     side_by_side = rows.take(pa.array(order)).combine_chunks()
     if batches == "arrow":
         return (side_by_side.slice(begin, end - begin) for begin, end in pairwise([0, *ends]))
-    return _frames(side_by_side.to_pandas(), ends)
+    return _frames(side_by_side, ends)
 
 
-def _frames(rows: Any, ends: list[int]) -> Iterator[Any]:
+def _frames(rows: pa.Table, ends: list[int]) -> Iterator[Any]:
     """Return a pandas.DataFrame for each group, which the operator may change."""
+    # A null makes pandas turn whole numbers into floats, which have fewer digits, and booleans into objects. So such
+    # columns are converted by group: a null of one key must not change the rows of another.
+    by_group = [(at, column) for at, column in enumerate(rows.columns) if _is_changed_by_a_null(column)]
+    frame = rows.to_pandas()
     for begin, end in pairwise([0, *ends]):
-        part = rows.iloc[begin:end].copy()
+        part = frame.iloc[begin:end].copy()
         part.index = range(end - begin)
+        for at, column in by_group:
+            # Not a slice: of maps, pyarrow converts the values outside it, too.
+            part.isetitem(at, column.take(pa.array(np.arange(begin, end))).to_pandas())
         yield part
+
+
+def _is_changed_by_a_null(column: pa.ChunkedArray) -> bool:
+    return _has_whole_numbers(column.type) and (column.null_count > 0 or pa.types.is_nested(column.type))
+
+
+def _has_whole_numbers(kind: pa.DataType) -> bool:
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return True
+    return any(_has_whole_numbers(kind.field(at).type) for at in range(kind.num_fields))

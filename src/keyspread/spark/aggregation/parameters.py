@@ -53,7 +53,8 @@ def _text(value: Any) -> str:
     if kind in _PLAIN:
         return repr(value)
     if isinstance(value, np.generic):
-        return _text(value.item())
+        plain = value.item()
+        return repr(value) if isinstance(plain, np.generic) else _text(plain)  # Python has no long double
     if isinstance(value, (datetime, timedelta)):  # those of pandas
         return repr(value)
     if isinstance(value, np.ndarray):

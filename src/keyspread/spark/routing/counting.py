@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.kernels.planned_routing import SLOT_BITS, SLOTS
 from keyspread.planned.head import Head
@@ -85,7 +86,7 @@ def count(
     grouping = _Grouping.of(buckets, workers, candidates or {})
     group = grouping.on(rows)
     found = to_arrow(group.groupBy("group").agg(*_sums(rows)))
-    _refuse_negative(found)
+    _check_weights(found)
     loads = np.zeros(grouping.size, np.int64)
     loads[np.asarray(found["group"])] = np.asarray(found["load"])
     tail, cells = loads[:buckets], grouping.cells_of(loads)
@@ -186,11 +187,18 @@ def _sums(rows: DataFrame) -> list[Column]:
 
 
 def _load(rows: DataFrame) -> Column:
-    # A count is cheaper than a sum of ones.
-    return (F.sum(WEIGHT) if WEIGHT in rows.columns else F.count(F.lit(1))).alias("load")
+    # A count is cheaper than a sum of ones. A sum that 64 bits cannot hold is null.
+    return (F.expr(f"try_sum({WEIGHT})") if WEIGHT in rows.columns else F.count(F.lit(1))).alias("load")
 
 
-def _refuse_negative(found: pa.Table) -> None:
-    least: Any = pc.min(found["least"]).as_py() if "least" in found.column_names else None
-    if least is not None and least < 0:
+def _check_weights(found: pa.Table) -> None:
+    """Refuse negative weights, and a total that cannot be counted with."""
+    if "least" not in found.column_names or not found.num_rows:
+        return
+    least: Any = pc.min(found["least"]).as_py()
+    if least < 0:
         raise InputError(f"a weight must not be negative, got {least}; drop such rows, or set their weight to 0")
+    if found["load"].null_count or np.asarray(found["load"], np.float64).sum() > checks.LARGEST_TOTAL:
+        raise InputError(
+            f"the total of all weights must be at most {checks.LARGEST_TOTAL}, it is more; use a larger unit of weight"
+        )
