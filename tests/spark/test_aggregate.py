@@ -532,6 +532,14 @@ def test_what_cannot_be_merged_is_refused_with_what_can(rows, sql):
         assert known in str(caught.value)
 
 
+@pytest.mark.parametrize("sql", ["avg(make_dt_interval(0, 0, 0, i))", "count(DISTINCT word COLLATE UTF8_LCASE)"])
+def test_a_type_whose_parts_spark_refuses_is_one_line(rows, sql):
+    with pytest.raises(
+        InputError, match=r"aggregate '(avg|count)\(.*' cannot be merged from parts: .*; cast its column"
+    ):
+        aggregate(rows, "key", {"n": "count(*)", "r": sql}, 4, "planned")
+
+
 @pytest.mark.parametrize(
     "sql",
     [

@@ -324,6 +324,9 @@ def test_commits_survive_their_line_and_damaged_ones_are_refused():
     for line in ("", "{", "[]", "7", "null", '{"format":2}', commit().to_line()[:-9]):
         with pytest.raises(InputError, match="a commit is damaged"):
             Commit.from_line(line)
+    for wrong in ({"batch": "x"}, {"rows": True}, {"merged": 0}, {"folder": 7}, {"batches": ("2",)}, {"content": 1}):
+        with pytest.raises(InputError, match="a commit is damaged"):
+            Commit.from_line(commit(**wrong).to_line())
     with pytest.raises(InputError, match="they have format 3, and this version of keyspread reads format 2"):
         Commit.from_line(commit().to_line().replace('"format":2', '"format":3'))
 

@@ -82,6 +82,17 @@ def files(folder, pattern):
 
 
 @pytest.mark.connect
+@pytest.mark.parametrize("column", ["id AS variant", "map('a', id) AS m", "array(map(id, id)) AS ms"])
+def test_other_rows_are_no_retry_whatever_their_columns(spark, tmp_path, column):
+    totals = Totals(tmp_path / "t", "k", COUNT, 2)
+    first, other = (spark.range(begin, begin + 3).selectExpr("'a' AS k", "1L AS v", column) for begin in (0, 10))
+    totals(first, 0)
+    totals(first, 0)
+    with pytest.raises(InputError, match="/t: batch 0 was added before with other rows"):
+        totals(other, 0)
+    assert [row["n"] for row in totals.read(spark).collect()] == [3]
+
+
 def test_batches_retries_and_merges(spark, static, tmp_path):
     """No `_SUCCESS` files; merges after every second batch; batches are retried, the numbers skip."""
     totals = Totals(tmp_path / "t", "k", COUNT, 2, merge_every=2)

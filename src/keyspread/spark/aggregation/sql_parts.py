@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, StructField, StructType
@@ -15,7 +16,8 @@ from keyspread.errors import InputError
 from keyspread.spark.aggregation.calls import Call, calls_of
 from keyspread.spark.aggregation.column_sql import aggregate_sql
 from keyspread.spark.aggregation.sql_functions import RULES, Aggregate, exact_average, parse
-from keyspread.spark.capabilities import has_function, is_column
+from keyspread.spark.capabilities import has_function, is_column, quiet_analysis
+from keyspread.spark.failures import why
 from keyspread.spark.routing.keys import KeyColumn, column
 
 
@@ -30,7 +32,7 @@ class SqlParts:
         self._keys, self._results = plain[: len(names)], plain[len(names) :]
         self._wanted = [_for_type(one, field.dataType) for one, field in zip(wanted, self._results, strict=True)]
         self._key_names = [f"keyspread_key_{i}" for i in range(len(names))]
-        self._kinds = df.groupBy().agg(*self._parts()).schema.fields
+        self._kinds = self._checked_kinds(df)
         self.identity: Any = _identity(aggregates, wanted)
 
     @property
@@ -87,12 +89,32 @@ class SqlParts:
             ),
         )
 
+    def _checked_kinds(self, df: DataFrame) -> list[StructField]:
+        """Return the fields of the parts; refuse an aggregate whose parts Spark cannot compute for its type."""
+        try:
+            with quiet_analysis():
+                return df.groupBy().agg(*self._parts()).schema.fields
+        except AnalysisException as problem:
+            wrong = next((one for one in self._wanted if not _is_analysed(df, _parts_of(one, 0))), self._wanted[0])
+            raise InputError(
+                f"aggregate {wrong.plain!r} cannot be merged from parts: {why(str(problem))}; cast its column to "
+                "another type, or use it without scheme= and Totals, where it is Spark's own groupBy"
+            ) from None
+
     def _parts(self) -> list[Column]:
-        return [
-            F.expr(part.format(*one.arguments)).alias(_part(i, j))
-            for i, one in enumerate(self._wanted)
-            for j, part in enumerate(one.rule.parts)
-        ]
+        return [part for i, one in enumerate(self._wanted) for part in _parts_of(one, i)]
+
+
+def _parts_of(one: Aggregate, number: int) -> list[Column]:
+    return [F.expr(part.format(*one.arguments)).alias(_part(number, j)) for j, part in enumerate(one.rule.parts)]
+
+
+def _is_analysed(df: DataFrame, parts: Sequence[Column]) -> bool:
+    try:
+        with quiet_analysis():
+            return bool(df.groupBy().agg(*parts).schema)
+    except AnalysisException:
+        return False
 
 
 def _part(aggregate: int, number: int) -> str:

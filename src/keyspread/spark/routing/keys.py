@@ -176,6 +176,11 @@ def free_name(df: DataFrame, wanted: str) -> str:
     return name
 
 
+def is_not_hashable(kind: DataType) -> bool:
+    """Return whether Spark cannot hash values of this type."""
+    return isinstance(kind, MapType) or is_variant(kind)
+
+
 def contains(kind: DataType, is_such: Callable[[DataType], bool]) -> bool:
     """Return whether a type is such a type, or has one within it."""
     if is_such(kind):

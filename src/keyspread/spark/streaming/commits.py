@@ -102,9 +102,21 @@ class Commit:
         if version != _FORMAT:
             raise InputError(f"they have format {version}, and this version of keyspread reads format {_FORMAT}")
         try:
-            return cls(**{**found, "batches": tuple(found["batches"])})
+            commit = cls(**{**found, "batches": tuple(found["batches"])})
         except (KeyError, TypeError):
             raise InputError(f"a commit is damaged ({line[:60]!r})") from None
+        if not commit._has_right_types():
+            raise InputError(f"a commit is damaged ({line[:60]!r})")
+        return commit
+
+    def _has_right_types(self) -> bool:
+        """Whether every value has its type, as far as it matters: somebody may have edited the file."""
+        whole = (self.batch, self.generation, self.rows, self.until, *self.batches)
+        return (
+            all(type(number) is int for number in whole)
+            and (type(self.merged), type(self.folder), type(self.identity)) == (bool, str, dict)
+            and (self.content is None or isinstance(self.content, str))
+        )
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,20 @@
 """
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.spark.aggregate import Aggregates, partial, parts_of
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
-from keyspread.spark.routing.keys import Key, KeyColumn, key_columns, key_texts
+from keyspread.spark.routing.keys import Key, KeyColumn, contains, is_not_hashable, key_columns, key_texts
 from keyspread.spark.streaming.commits import Commit, CommitLog
 from keyspread.spark.streaming.identity import difference
 from keyspread.spark.streaming.local_properties import local_property
@@ -133,10 +132,15 @@ class Totals:
 
 def _fingerprint(rows: DataFrame) -> str:
     """Return a text that is the same for the same rows in any order, and most likely another for other rows."""
-    calls = ["count(1)"]
-    if not re.search(r"\bmap<|\bvariant\b", rows.schema.simpleString()):  # Spark cannot hash those
-        calls += ["bit_xor(xxhash64(struct(*)))", "sum(pmod(xxhash64(struct(*)), 1000000007))"]
+    rows = rows.toDF(*(f"c{i}" for i in range(len(rows.columns))))  # two columns may have one name
+    hashed = "xxhash64(" + ", ".join(map(_hashable, rows.schema.fields)) + ")"
+    calls = ["count(1)", f"bit_xor({hashed})", f"sum(pmod({hashed}, 1000000007))"]
     return "-".join(map(str, rows.agg(*map(F.expr, calls)).collect()[0]))
+
+
+def _hashable(field: StructField) -> str:
+    """Return a column, as JSON if it contains what Spark cannot hash."""
+    return f"to_json(struct({field.name}))" if contains(field.dataType, is_not_hashable) else field.name
 
 
 def _settled(schema: Any) -> Any:
