@@ -117,7 +117,7 @@ def spark() -> "Iterator[SparkSession]":
     """
     if find_spec("pyspark") is None:
         pytest.skip("pyspark is not installed: pip install 'keyspread[spark,java]'")
-    from keyspread.errors import JavaMissingError
+    from keyspread.errors import InputError, JavaMissingError
     from keyspread.spark import session
 
     remote = os.environ.get("KEYSPREAD_TEST_REMOTE")
@@ -131,5 +131,9 @@ def spark() -> "Iterator[SparkSession]":
         running = session(**where, **config)
     except JavaMissingError as error:
         pytest.skip(str(error))
+    except InputError as error:
+        if not remote or "cannot download" not in str(error):
+            raise
+        pytest.skip(f"this Spark has no Connect server of its own: {error}")
     yield running
     running.stop()

@@ -25,6 +25,8 @@ SPARKS = {
     "4.3": (),  # the newest, which requirements.lock has: the developers' own environment
 }
 """Version of Spark -> what its environment needs."""
+CONNECT_SERVERS = {"3.5": "org.apache.spark:spark-connect_2.12:3.5.7"}
+"""Version of Spark -> the Connect server that the package pyspark does not contain."""
 LOWEST = "lowest"
 """The environment with the lowest version of each package that pyproject.toml allows."""
 

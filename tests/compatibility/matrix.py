@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from environments import FOLDER, LOWEST, ROOT, SPARKS, python_of
+from environments import CONNECT_SERVERS, FOLDER, LOWEST, ROOT, SPARKS, python_of
 
 PAGE = ROOT / "docs" / "versions.md"
 BEGIN, END = "<!-- the table: ./dev matrix writes it -->\n", "<!-- end of the table -->\n"
@@ -53,6 +53,8 @@ def _failed_steps(version: str) -> list[str]:
         begin = time.monotonic()
         pytest = [python, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
         environment = {**inherited, **settings, "KEYSPREAD_WORKS": str(results)}
+        if step == "Connect" and version in CONNECT_SERVERS:
+            environment["PYSPARK_SUBMIT_ARGS"] = f"--packages {CONNECT_SERVERS[version]} pyspark-shell"
         if subprocess.run(pytest, cwd=ROOT, env=environment).returncode:
             failed.append(step)
         print(f"== {time.monotonic() - begin:.0f} s", flush=True)
