@@ -16,7 +16,6 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import keyspread as ks
@@ -25,7 +24,7 @@ from keyspread.errors import InputError
 from keyspread.operators import Operator
 from keyspread.planned import look_ahead
 from keyspread.spark import StreamWatch, Totals, Watch, aggregate, balance, plan, spread, stream_settings
-from keyspread.spark.capabilities import has_function, has_python_state
+from keyspread.spark.capabilities import can_observe, has_function, has_python_state
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -128,7 +127,7 @@ def union_of_schemes(df):
     """Spread the rows by every scheme, in one job: those of the third scheme are in partitions 8 to 11."""
     spreads = [spread(df, "key", WORKERS, scheme, **ONLINE.get(scheme, {})).select("id") for scheme in SCHEMES]
     marked = [one.withColumn("scheme", F.lit(number)) for number, one in enumerate(spreads)]
-    return reduce(DataFrame.union, marked).withColumn("place", F.spark_partition_id())
+    return reduce(lambda one, other: one.union(other), marked).withColumn("place", F.spark_partition_id())
 
 
 def routed(rows, scheme):
@@ -278,9 +277,21 @@ def test_totals(spark, rows, stream, tmp_path, what):
     assert bag(totals.read(spark)) == bag(plain)
 
 
-def test_watch(rows):
+def refuses(call, message, instead):
+    """Check that something is refused with a message, and say so in the table."""
+    with pytest.raises(InputError, match=message):
+        call()
+    instead("refused")
+
+
+def test_watch(rows, instead):
     """`Watch`: the load of every worker."""
     watch = Watch()
+    if not can_observe(rows):
+        refuses(
+            lambda: spread(rows, "key", WORKERS, watch=watch), "a Watch over Spark Connect needs Spark 4.0", instead
+        )
+        return
     out = spread(rows, "key", WORKERS, "d-choices", watch=watch)
     loads = Counter(places(out).values())
     assert watch.balance.loads.tolist() == [loads[worker] for worker in range(WORKERS)]
@@ -289,6 +300,11 @@ def test_watch(rows):
 def test_watch_hottest(spark, rows, instead):
     """`Watch`: the hottest keys."""
     watch = Watch(hottest=2)
+    if not can_observe(rows):
+        refuses(
+            lambda: spread(rows, "key", WORKERS, watch=watch), "a Watch over Spark Connect needs Spark 4.0", instead
+        )
+        return
     spread(rows, "key", WORKERS, watch=watch).write.format("noop").mode("overwrite").save()
     if has_function(spark, "approx_top_k"):
         assert watch.balance.hottest == HOTTEST
@@ -304,9 +320,12 @@ def test_balance(rows):
     assert found.rows == 2000
 
 
-def test_stream_watch(stream, tmp_path):
+def test_stream_watch(stream, tmp_path, instead):
     """`StreamWatch`: the load of every worker in every batch."""
     watch = StreamWatch(hottest=1)
+    if not can_observe(stream):
+        refuses(lambda: spread(stream, "key", WORKERS, watch=watch), "StreamWatch over Spark Connect needs", instead)
+        return
     out = spread(stream, "key", WORKERS, watch=watch)
     writer = out.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.trigger(availableNow=True).start()

@@ -22,6 +22,7 @@ from faults.plain import Answer, ordered
 from faults.processes import CORES, EXECUTORS, PATIENCE, Driver, python_path
 from faults.results import Result
 from faults.schedules import Schedule, speculates
+from faults.streams import Batches
 
 
 class Campaign:
@@ -194,11 +195,27 @@ class Group:
             if any(answer != answers[0] for answer in answers):
                 return f"batch {number}: {len(answers)} attempts wrote different rows"
         written = {number: answers[0] for number, answers in attempts.items()}
-        found, expected = schedule.way.found(written), schedule.way.expected(schedule.batches, place)
+        read = batches_read(schedule.batches, place.state / "checkpoint")
+        found, expected = schedule.way.found(written), schedule.way.expected(read, place)
         for number in sorted(expected.keys() | {number for number, rows in found.items() if rows}):
             if found.get(number) != expected.get(number):
                 return f"batch {number}: {difference(found.get(number), expected.get(number))}"
         return ""
+
+
+def batches_read(batches: Batches, checkpoint: Path) -> Batches:
+    """Return the rows of each batch as Spark has read them.
+
+    Spark's file source writes down the files of a batch before the query writes down the batch. If the driver is killed
+    between the two, the next batch has these files and those after them.
+    """
+    until, found = -1, []
+    for offset in sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name)):
+        last = json.loads(offset.read_text().splitlines()[-1])["logOffset"]
+        if last > until:  # else a batch without data, which only moves the watermark
+            found.append([row for batch in batches[until + 1 : last + 1] for row in batch])
+            until = last
+    return found + batches[until + 1 :]  # what was never read must be missed
 
 
 def read_attempts(folder: Path) -> dict[int, list[Answer]]:

@@ -3,9 +3,11 @@
 It asks for a capability and never for a version number, because vendors backport features and number as they like.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib.util import find_spec
 from types import GenericAlias
 from typing import Any, TypeGuard
 
@@ -31,10 +33,21 @@ def is_variant(kind: DataType) -> bool:
 
 
 def condition_of(problem: PySparkException) -> str | None:
-    """Return the name of an error of Spark, such as PATH_NOT_FOUND. Before 4.0 it was called its class."""
+    """Return the name of an error of Spark, such as PATH_NOT_FOUND. Before 4.0 it was called its class.
+
+    Over Connect, Spark 3.5 has it in the message only.
+    """
     ask = getattr(problem, "getCondition", None) or problem.getErrorClass
     found: str | None = ask()
+    if found is None and (named := re.match(r"\[([A-Z0-9_.]+)\] ", str(problem))):
+        found = named[1]
     return found
+
+
+def can_observe(df: DataFrame) -> bool:
+    """Tell whether rows can be counted on their way. Over Connect that came with Spark 4.0."""
+    is_remote = type(df).__module__.startswith("pyspark.sql.connect.")
+    return not is_remote or find_spec("pyspark.sql.connect.observation") is not None
 
 
 def schema_of_ddl(text: str) -> DataType:

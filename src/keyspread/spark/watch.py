@@ -19,7 +19,7 @@ from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.spark.aggregation.way import Way
-from keyspread.spark.capabilities import has_function
+from keyspread.spark.capabilities import can_observe, has_function
 from keyspread.spark.routing.keys import Key, KeyColumn, column, key_columns
 
 _TOP = "approx_top_k"
@@ -84,6 +84,11 @@ class Watch:
         if self._workers:
             raise InputError("this Watch is used already; make a new one for every spread")
         _check_bounded(routed)
+        if not can_observe(routed):
+            raise InputError(
+                "a Watch over Spark Connect needs Spark 4.0 or newer; leave watch= out, and count the result with "
+                "keyspread.spark.balance"
+            )
         self._workers = workers
         seen = [worker_loads(routed, worker, workers)]
         if self._hottest and has_function(routed.sparkSession, _TOP):

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from faults.campaign import Group
+from faults.campaign import Group, batches_read
 from faults.gates import MOMENTS, READING, open_gate, wait_at, waiting_process
 from faults.plain import closed_windows
 from faults.results import Result, Results, fault_table
@@ -69,6 +69,15 @@ def test_a_late_row_counts_until_its_window_is_over_for_a_batch():
     at = [[12, 26], [9], [9, 31]]  # watermarks 0, 21, 21: the second 9 is too late for a window that ends at 10
     batches = [[Row(0, moment * second, "k", 1) for moment in batch] for batch in at]
     assert closed_windows(batches, 10 * second, 10 * second) == [[10 * second, "k", 1, 1], [20 * second, "k", 1, 1]]
+
+
+def test_files_that_were_written_down_before_a_kill_belong_to_the_next_batch(tmp_path):
+    batches = [[Row(number, 0, "k", 1)] for number in range(5)]
+    assert batches_read(batches, tmp_path) == batches
+    (tmp_path / "offsets").mkdir()
+    for number, last in enumerate((0, 1, 3, 3)):  # the last one has no data
+        (tmp_path / "offsets" / str(number)).write_text(f'v1\n{{}}\n{{"logOffset":{last}}}')
+    assert batches_read(batches, tmp_path) == [batches[0], batches[1], batches[2] + batches[3], batches[4]]
 
 
 def judged(tmp_path, schedule, change):

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.spark.aggregation.way import Way
-from keyspread.spark.capabilities import has_function
+from keyspread.spark.capabilities import can_observe, has_function
 from keyspread.spark.routing.hot_keys import count_hottest
 from keyspread.spark.routing.keys import KeyColumn
 from keyspread.spark.watch import Balance, read_hottest, read_loads, worker_loads
@@ -118,6 +118,8 @@ class StreamWatch(StreamingQueryListener):
         if self._workers:
             raise InputError("this StreamWatch is used already; make a new one for every spread")
         _check_stream(routed)
+        if not can_observe(routed):
+            raise InputError("a StreamWatch over Spark Connect needs Spark 4.0 or newer; leave watch= out")
         self._workers = workers
         self._threshold = checked_threshold(options.get("threshold"), workers)
         self._session = routed.sparkSession
