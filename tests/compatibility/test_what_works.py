@@ -295,6 +295,10 @@ def test_watch(rows, instead):
     out = spread(rows, "key", WORKERS, "d-choices", watch=watch)
     loads = Counter(places(out).values())
     assert watch.balance.loads.tolist() == [loads[worker] for worker in range(WORKERS)]
+    watch = Watch()  # parts of odd sizes, of which a histogram of many workers is merged
+    out = spread(rows.repartition(7, "id"), "id", 31, "key", watch=watch)
+    loads = Counter(places(out).values())
+    assert watch.balance.loads.tolist() == [loads[worker] for worker in range(31)]
 
 
 def test_watch_hottest(spark, rows, instead):

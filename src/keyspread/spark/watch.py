@@ -176,7 +176,8 @@ def worker_loads(df: DataFrame, worker: str, workers: int) -> Column:
     if has_function(df.sparkSession, _TOP):
         counted = f"{_TOP}({worker}, {workers}, {max(TRACKED, 2 * workers)})"
     else:
-        counted = f"histogram_numeric({worker}, {workers})"
+        # In whole numbers, Spark would cut a worker that is 2.9999999999 after the merge of two parts to 2.
+        counted = f"histogram_numeric(CAST({worker} AS DOUBLE), {workers})"
     return F.expr(f"to_json({counted})").alias("loads")
 
 
@@ -184,8 +185,8 @@ def read_loads(text: str | None, workers: int) -> npt.NDArray[np.int64]:
     """Return the rows of every worker from the JSON that `worker_loads` observed."""
     loads = np.zeros(workers, np.int64)
     for item in json.loads(text or "[]"):
-        worker, rows = item.values()  # {"item": 3, "count": 17} or {"x": 3, "y": 17.0}
-        loads[worker] += int(rows)  # a histogram may have a worker twice
+        worker, rows = item.values()  # {"item": 3, "count": 17} or {"x": 2.9999999999, "y": 17.0}
+        loads[round(worker)] += int(rows)  # a histogram may have a worker twice
     return loads
 
 
