@@ -247,7 +247,7 @@ def latest(df):
 @pytest.mark.parametrize("windowed", [False, True], ids=["totals", "windows"])
 def test_stream_aggregate_operator(spark, rows, stream, tmp_path, windowed, instead):
     """`aggregate` of a stream with an Operator (state in Python), running totals and windows."""
-    if not has_python_state():
+    if not has_python_state(stream):
         with pytest.raises(InputError, match=r"transformWithState.*Totals"):
             aggregate(stream, "key", Reach(), WORKERS)
         instead("refused: use `Totals`")

@@ -110,9 +110,10 @@ def _has_function(spark: SparkSession, name: str) -> bool:
     return bool(spark.catalog.functionExists(name))
 
 
-def has_python_state() -> bool:
-    """Tell whether a stream can keep state in Python: from Spark 4.0 on."""
-    return hasattr(GroupedData, "transformWithState") or hasattr(GroupedData, "transformWithStateInPandas")
+def has_python_state(df: DataFrame) -> bool:
+    """Tell whether a stream can keep state in Python: from Spark 4.0 on, over Connect from 4.1 on."""
+    grouped = type(df.groupBy())
+    return hasattr(grouped, "transformWithState") or hasattr(grouped, "transformWithStateInPandas")
 
 
 def transform_with_state(rows: GroupedData, processor: Any, schema: str, mode: str, time: str) -> DataFrame:

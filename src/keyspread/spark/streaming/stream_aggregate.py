@@ -37,10 +37,11 @@ def aggregate_stream(
     **options: Any,
 ) -> DataFrame:
     """Return running totals, or windows, of a stream; see `keyspread.spark.aggregate`."""
-    if not has_python_state():
+    if not has_python_state(df):
         raise InputError(
             "an Operator on a stream needs Spark's transformWithState for Python, which this Spark does not have (4.0 "
-            "and newer do): pass keyspread.spark.Totals to foreachBatch, which takes every Operator"
+            "and newer do, over Connect 4.1 and newer): pass keyspread.spark.Totals to foreachBatch, which takes every "
+            "Operator"
         )
     parts = OperatorParts(df, key, operator, windows)
     mode = _checked_mode(mode, windows)
