@@ -6,6 +6,7 @@ An existing folder is replaced only if Spark wrote it.
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from keyspread.errors import InputError
 from keyspread.job.addresses import for_spark, is_address, local_path
 
 FORMATS = ("csv", "parquet")
+_REMOVALS = 50
 
 
 @dataclass(frozen=True)
@@ -139,10 +141,23 @@ def _replacing(folder: str) -> Iterator[str]:
             if os.path.lexists(old):
                 os.rename(old, folder)
             raise
-    except OSError as problem:
-        raise InputError(f"{folder} cannot be written ({problem.strerror}): check permissions of {parent}") from None
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+    except BaseException as problem:
+        _remove_for_good(workshop)
+        if isinstance(problem, OSError):
+            raise InputError(
+                f"{folder} cannot be written ({problem.strerror}): check permissions of {parent}"
+            ) from None
+        raise
+    shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _remove_for_good(folder: str) -> None:
+    """Remove a folder until it stays away: tasks of a job that has failed may still write for a moment."""
+    for _ in range(_REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.1)
+        if not os.path.lexists(folder):
+            return
 
 
 def write_text(text: str, path: str) -> None:
