@@ -498,3 +498,12 @@ def test_columns_called_like_ours_in_capitals_are_kept_where_a_key_is_hot(spark)
         out = spread(df, "key", 3, scheme)
         assert out.schema == df.schema
         assert as_a_bag(out) == as_a_bag(df)
+
+
+def test_a_session_without_lateral_aliases_routes_the_same(spark, rows):
+    made = plan(rows, "key", 4)
+    assert made.head
+    expected = places(spread(rows, "key", 4, plan=made))
+    with setting(spark, "spark.sql.lateralColumnAlias.enableImplicitResolution", "false"):
+        assert plan(rows, "key", 4) == made
+        assert places(spread(rows, "key", 4, plan=made)) == expected

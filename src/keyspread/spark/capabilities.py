@@ -110,6 +110,11 @@ def _has_function(spark: SparkSession, name: str) -> bool:
     return bool(spark.catalog.functionExists(name))
 
 
+def has_lateral_aliases(spark: SparkSession) -> bool:
+    """Tell whether a column of a `select` may be used in another one of it: always, unless the session forbids it."""
+    return spark.conf.get("spark.sql.lateralColumnAlias.enableImplicitResolution", "true") != "false"
+
+
 def has_python_state(df: DataFrame) -> bool:
     """Tell whether a stream can keep state in Python: from Spark 4.0 on, over Connect from 4.1 on."""
     grouped = type(df.groupBy())

@@ -1,4 +1,4 @@
-"""Columns that are computed one from the other, as SQL text, in one `select`.
+"""Columns that are computed one from the other, as SQL text, in one `select` if the session allows it.
 
 A call of a function of pyspark takes up to sixteen round trips to the JVM, and an expression of fifty calls took longer
 than a small job. Spark parses a text in one.
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from keyspread.spark.capabilities import has_lateral_aliases
 from keyspread.spark.routing.keys import free_name, quoted
 from keyspread.spark.routing.tables import look_up
 
@@ -37,7 +38,11 @@ class Steps:
     def result(self, name: str, value: Column | str) -> DataFrame:
         """Return the rows with one more column."""
         columns = [_named(*step) for step in [*self._columns.items(), (name, value)]]
-        return self._df.select("*", *columns).drop(*self._columns)
+        found = self._df
+        # In one select a step may use another of the same select, unless the session forbids it.
+        for together in [columns] if has_lateral_aliases(found.sparkSession) else [[one] for one in columns]:
+            found = found.select("*", *together)
+        return found.drop(*self._columns)
 
 
 def _named(name: str, value: Column | str) -> Column:
