@@ -2,8 +2,10 @@
 
 from collections import Counter
 from contextlib import contextmanager
+from importlib import import_module
 
 import numpy as np
+import pytest
 
 import keyspread as ks
 
@@ -11,6 +13,17 @@ import keyspread as ks
 HOT = """CASE WHEN id % 97 = 0 THEN NULL WHEN id % 10 < 4 THEN 'hot' WHEN id % 10 < 6 THEN 'warm'
          ELSE concat('k', (id * id) % 211) END"""
 ONLINE = {scheme: {"choices": 3} if scheme == "greedy" else {} for scheme in ks.SCHEMES}
+
+
+def _has_state():
+    try:
+        import_module("pyspark.sql.streaming.stateful_processor")
+    except ImportError:
+        return False
+    return True
+
+
+needs_state = pytest.mark.skipif(not _has_state(), reason="this Spark has no operators with state in Python")
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def rates() -> None:
             runs["auto"] = lambda: ks.Sender("per-key", workers, half_life="auto").route(stream)
             seconds = side_by_side(runs)
             ratio, fading = (seconds["d-choices"] / seconds[name] for name in ("per-key", "auto"))
-            rows.append((workers, skew, f"{ratio:.2f}", f"{fading:.2f}", verdict(ratio >= 0.8)))
+            rows.append((workers, skew, f"{ratio:.2f}", f"{fading:.2f}", verdict(min(ratio, fading) >= 0.8)))
     show("Rate as a ratio to d-choices", ("n", "skew", "per-key", 'half_life="auto"', "verdict"), rows)
 
 

@@ -24,6 +24,17 @@ def find_choices(head_probabilities: Shares, workers: int, tolerance: float = 1e
     `workers` means that no smaller d is enough, and that a hot key may use any worker, as in W-Choices. Without a
     head the result is 2. With one worker it is 1.
 
+    Args:
+        head_probabilities: The shares of the hot keys.
+        workers: The number of workers.
+        tolerance: The imbalance that is acceptable.
+
+    Returns:
+        The number of choices d, from 2 to `workers`; 1 for one worker.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
+
     >>> find_choices([0.3, 0.1, 0.05], workers=50)
     26
     >>> find_choices([], workers=50)
@@ -54,6 +65,16 @@ def expected_workers(workers: int, draws: float) -> float:
     """Return b_h = n - n((n-1)/n)^draws, the expected number of distinct workers that uniform draws reach.
 
     The h hottest keys with d choices each make h * d draws.
+
+    Args:
+        workers: The number of workers n.
+        draws: How often a worker is drawn at random.
+
+    Returns:
+        The expected number of distinct workers.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
 
     >>> round(expected_workers(100, 100), 2)
     63.4

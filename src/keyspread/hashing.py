@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from keyspread.arrow_types import is_binary_view, is_string_view
 from keyspread.errors import InputError
 
 Hashes: TypeAlias = npt.NDArray[np.int64]
@@ -24,6 +25,7 @@ SEED = 42
 NULL_HASH = 42
 """The hash of null is the seed itself, as in Spark."""
 
+_MICROSECONDS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000}
 _SUPPORTED = "str, bytes, int, float, bool, date, datetime or None, or arrays and columns of these"
 _REMEDY = "convert the keys to string, or hash them in Spark with xxhash64"
 
@@ -44,6 +46,12 @@ def hash_keys(keys: Any) -> Hashes:
 
     A list of mixed types hashes each key by its own type, so 1, 1.0 and "1" are three keys.
 
+    Returns:
+        An int64 array of the same length.
+
+    Raises:
+        InputError: A key has a type that cannot be hashed as Spark does it.
+
     >>> hash_keys(["a", "b", None, "a"]).tolist()
     [-8582455328737087284, -6391946315847899181, 42, -8582455328737087284]
     >>> (hash_keys([7]) == hash_keys(["7"])).tolist()
@@ -58,14 +66,27 @@ def hash_keys(keys: Any) -> Hashes:
     # Ask the class: a DataFrame has an attribute for each of its columns, and one may be called "dtype".
     if type(keys).__module__.partition(".")[0] == "pandas" and hasattr(type(keys), "dtype"):
         return _hash_pandas(keys)
+    if isinstance(keys, pa.Table | pa.RecordBatch):  # older versions of pyarrow would take its columns for chunks
+        raise _unsupported(str(pa.struct(keys.schema)))
     if hasattr(keys, "__arrow_c_stream__"):
-        return _hash_column(pa.chunked_array(keys))
+        return _hash_column(_imported(keys))
     if isinstance(keys, Sequence | Iterator):
         return _hash_objects(list(keys))
     raise InputError(
         f"hash_keys takes a list, array or column of keys, got {_type_name(type(keys))}: "
         "pass a list, a NumPy array, or one column of a table"
     )
+
+
+def _imported(keys: Any) -> Any:
+    """Return a column of another library as an Arrow column."""
+    try:
+        return pa.chunked_array(keys)
+    except TypeError:
+        raise InputError(
+            f"a column of type {_type_name(type(keys))} needs pyarrow 15 or newer, this is {pa.__version__}: "
+            "upgrade pyarrow, or pass a list"
+        ) from None
 
 
 def _hash_column(column: Any) -> Hashes:
@@ -78,9 +99,9 @@ def _hash_column(column: Any) -> Hashes:
         return np.full(len(column), NULL_HASH, np.int64)
     if types.is_dictionary(kind):
         return _look_up(_hash_column(column.dictionary), column.indices)
-    if types.is_string_view(kind):
+    if is_string_view(kind):
         column = column.cast(pa.large_string())
-    elif types.is_binary_view(kind) or types.is_fixed_size_binary(kind):
+    elif is_binary_view(kind) or types.is_fixed_size_binary(kind):
         column = column.cast(pa.large_binary())
     kind = column.type
     if types.is_string(kind) or types.is_large_string(kind):
@@ -146,7 +167,8 @@ def _hash_array(array: npt.NDArray[Any]) -> Hashes:
     if kind == "i" or (kind == "u" and width == 4):
         return _xxh64_of_8_bytes(array.astype(np.int64, copy=False).view(np.uint64))
     if kind == "u":
-        if array.size and array.max() > np.iinfo(np.int64).max:
+        # As Python numbers: NumPy 1 would compare 64 unsigned bits with a signed number as floats.
+        if array.size and int(array.max()) > np.iinfo(np.int64).max:
             raise _too_large(int(array.max()))
         return _xxh64_of_8_bytes(array.astype(np.uint64, copy=False))
     if kind == "f" and width == 4:
@@ -170,14 +192,14 @@ def _one_zero_one_nan(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _hash_datetimes(array: npt.NDArray[np.datetime64]) -> Hashes:
     """Hash days and coarser units as dates, finer ones as timestamps in microseconds, rounded down as in Spark."""
     missing = np.isnat(array)
-    unit = np.datetime_data(array.dtype)[0]
+    unit, multiple = np.datetime_data(array.dtype)
     target = "datetime64[D]" if unit in ("Y", "M", "W", "D") else "datetime64[us]"
-    exact = array.astype(target)
-    # NumPy overflows silently if a year is too large for 64 bits of microseconds.
-    if target == "datetime64[us]" and unit in ("h", "m", "s", "ms"):
-        overflowed = (exact.astype(array.dtype) != array) & ~missing
+    if unit in _MICROSECONDS:  # if a year is too large, older versions of NumPy overflow silently and newer ones raise
+        largest = np.iinfo(np.int64).max // (_MICROSECONDS[unit] * multiple)
+        overflowed = (np.abs(array.astype(np.int64)) > largest) & ~missing
         if overflowed.any():
             raise InputError(f"timestamps must fit in 64 bits of microseconds, got {array[overflowed][0]}: {_REMEDY}")
+    exact = array.astype(target)
     counts = exact.view(np.int64)
     if target == "datetime64[D]":
         hashes = _xxh64_of_4_bytes(counts.astype(np.int32).view(np.uint32))

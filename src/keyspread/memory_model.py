@@ -25,6 +25,18 @@ def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: A
     than that if a key is hot only for a while, or if many keys are just below the threshold: chance lifts them above it
     now and then.
 
+    Args:
+        counts: The messages of every key, which may be fractional.
+        workers: The number of workers.
+        scheme: The name of a scheme.
+        options: Those of the scheme.
+
+    Returns:
+        The number of (worker, key) pairs, at most.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
+
     >>> replica_model([1000, 10, 1], workers=50, scheme="partial-key")
     5.0
     >>> replica_model([1000, 10, 1], workers=50, scheme="shuffle")

@@ -1,4 +1,4 @@
-"""An environment for each version of Spark, in the ignored folder `.matrix`, from locked packages.
+"""An environment for each version of Spark and of Python, in the ignored folder `.matrix`, from locked packages.
 
 `locks/spark-3.5.txt` has the packages that differ from requirements.lock, with their hashes; all others are those of
 requirements.lock. `python environments.py` updates these files. Needs `uv`, which is one of the developers' packages.
@@ -27,22 +27,25 @@ SPARKS = {
 """Version of Spark -> what its environment needs."""
 CONNECT_SERVERS = {"3.5": "org.apache.spark:spark-connect_2.12:3.5.7"}
 """Version of Spark -> the Connect server that the package pyspark does not contain."""
+PYTHONS = ("python3.12", "python3.13")
+"""Other versions of Python, which must be on the PATH, with the packages of requirements.lock."""
 LOWEST = "lowest"
 """The environment with the lowest version of each package that pyproject.toml allows."""
 
 
 def python_of(version: str) -> Path:
-    """Return the Python of the environment for a version of Spark; build it if its packages have changed."""
+    """Return the Python of the environment for a version; build it if its packages have changed."""
     if SPARKS.get(version) == ():
         return Path(sys.executable)
-    folder = FOLDER / (version if version == LOWEST else f"spark-{version}")
+    folder = FOLDER / _label(version)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     packages, stamp = requirements(version), folder / "keyspread-set-up"
     state = hashlib.sha256((packages + str(ROOT)).encode()).hexdigest()
     if stamp.is_file() and stamp.read_text() == state:
         return python
-    print(f"installing Spark {version} into {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
-    _uv("venv", "--clear", "--python", sys.executable, str(folder))
+    print(f"installing into {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
+    made_of = version if version in PYTHONS else sys.executable
+    _uv("venv", "--clear", "--no-python-downloads", "--python", made_of, str(folder))
     (folder / "requirements.txt").write_text(packages)
     install = ("pip", "install", "--python", str(python))
     hashes = [] if version == LOWEST else ["--require-hashes"]
@@ -54,11 +57,16 @@ def python_of(version: str) -> Path:
 
 def requirements(version: str) -> str:
     """Return the packages of a version, with their hashes; the lowest versions without."""
+    file = LOCKS / f"{_label(version)}.txt"
     if version == LOWEST:
-        return (LOCKS / "lowest.txt").read_text()
-    own = _blocks((LOCKS / f"spark-{version}.txt").read_text())
+        return file.read_text()
+    own = _blocks(file.read_text()) if version in SPARKS else []
     others = [block for block in _blocks(LOCK.read_text()) if _name(block) not in set(map(_name, own))]
     return "".join([*others, *own])
+
+
+def _label(version: str) -> str:
+    return f"spark-{version}" if version in SPARKS else version
 
 
 def write_locks() -> None:

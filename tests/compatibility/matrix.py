@@ -2,8 +2,11 @@
 
 python matrix.py [VERSION ...] (default: all): on each version the tests of this folder on classic Spark and over
 Connect, then the slow ones, which kill an executor behind a shuffle and install the wheel into a new environment.
-"lowest" is the lowest version of each package that pyproject.toml allows, on which the quick tests of the whole project
-run. The table in docs/versions.md is written from the results in `.matrix`, those of the last run on each version.
+"lowest" is the lowest version of each package that pyproject.toml allows, "python3.12" another Python, which must be
+on the PATH. The quick tests of the whole project run on them, and those of this folder on classic Spark.
+
+The table in docs/versions.md is written from the results in `.matrix`, those of the last run on each version, once
+there are results of every version.
 """
 
 import json
@@ -15,17 +18,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from environments import CONNECT_SERVERS, FOLDER, LOWEST, ROOT, SPARKS, python_of
+from environments import CONNECT_SERVERS, FOLDER, LOWEST, PYTHONS, ROOT, SPARKS, python_of
 
 PAGE = ROOT / "docs" / "versions.md"
 BEGIN, END = "<!-- the table: ./dev matrix writes it -->\n", "<!-- end of the table -->\n"
 HERE = "tests/compatibility"
-STEPS: dict[str, tuple[list[str], dict[str, str]]] = {
-    "classic": ([HERE], {}),
+Steps = dict[str, tuple[list[str], dict[str, str]]]
+CLASSIC: Steps = {"classic": ([HERE], {})}
+STEPS: Steps = {
+    **CLASSIC,
     "Connect": ([HERE], {"KEYSPREAD_TEST_REMOTE": "local[2]"}),
-    "killed executor, wheel": ([HERE, "--slow"], {}),
+    "killed executor, Kafka, wheel": ([HERE, "--slow"], {}),
 }
-QUICK: dict[str, tuple[list[str], dict[str, str]]] = {"quick tests": (["--quick", "tests", "src"], {})}
+QUICK: Steps = {"quick tests": (["--quick", "tests", "src"], {})}
 MARKS = {"failed": "FAILS", "skipped": ""}
 
 
@@ -33,11 +38,16 @@ def main(arguments: list[str]) -> int:
     """Run the versions and return 1 if a test failed."""
     versions = arguments or list(SPARKS)
     for version in versions:
-        if version not in (*SPARKS, LOWEST):
-            print(f"./dev: no Spark {version!r}; matrix takes {', '.join(SPARKS)} and {LOWEST}", file=sys.stderr)
+        if version not in (*SPARKS, *PYTHONS, LOWEST):
+            known = ", ".join([*SPARKS, *PYTHONS])
+            print(f"./dev: no version {version!r}; matrix takes {known} and {LOWEST}", file=sys.stderr)
             return 2
     failed = [f"{version} {step}" for version in versions for step in _failed_steps(version)]
-    write_table()
+    missing = [version for version in SPARKS if not _results(version).is_file()]
+    if missing:
+        print(f"docs/versions.md stays as it is: no results of {', '.join(missing)} yet", file=sys.stderr)
+    else:
+        write_table()
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
@@ -48,7 +58,7 @@ def _failed_steps(version: str) -> list[str]:
     results.unlink(missing_ok=True)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     failed = []
-    for step, (arguments, settings) in (QUICK if version == LOWEST else STEPS).items():
+    for step, (arguments, settings) in _steps(version).items():
         print(f"\n== {version}, {step}", flush=True)
         begin = time.monotonic()
         pytest = [python, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
@@ -59,6 +69,10 @@ def _failed_steps(version: str) -> list[str]:
             failed.append(step)
         print(f"== {time.monotonic() - begin:.0f} s", flush=True)
     return failed
+
+
+def _steps(version: str) -> Steps:
+    return STEPS if version in SPARKS else {**QUICK, **CLASSIC}
 
 
 def _results(version: str) -> Path:

@@ -23,7 +23,21 @@ from frames import ONLINE, hashes, places, sent_by, sent_online, setting, skewed
 from keyspread.errors import InputError
 from keyspread.operators import Operator
 from keyspread.planned import look_ahead
-from keyspread.spark import StreamWatch, Totals, Watch, aggregate, balance, plan, spread, stream_settings
+from keyspread.spark import (
+    StreamWatch,
+    Totals,
+    Watch,
+    aggregate,
+    balance,
+    for_write,
+    join,
+    join_batches,
+    join_streams,
+    plan,
+    plan_join,
+    spread,
+    stream_settings,
+)
 from keyspread.spark.capabilities import can_observe, has_function, has_python_state
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -174,6 +188,75 @@ def skewed_of(ids):
     from frames import HOT
 
     return ids.selectExpr("id", f"{HOT} AS key")
+
+
+@pytest.fixture
+def others(spark):
+    """Return the other side of a join: some partners of each hot key, and rows without one."""
+    made = spark.range(0, 120, 1, 2)
+    return made.selectExpr(
+        "CASE WHEN id % 10 = 0 THEN 'hot' WHEN id % 97 = 1 THEN NULL ELSE concat('k', id) END AS key", "id AS w"
+    )
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+def test_join(spark, rows, others, how):
+    """`join` of batches, all types."""
+    with setting(spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
+        found = plan_join(rows, others, "key", how, workers=WORKERS)
+        assert found.plain_because is None
+        assert max(key.pieces for key in found.hot) > (1, 1)
+        ours, plain = join(rows, others, "key", how, workers=WORKERS, plan=found), rows.join(others, "key", how)
+        assert ours.schema == plain.schema
+        assert bag(ours) == bag(plain)
+        if how == "inner":
+            loads = [row["count"] for row in ours.groupBy(F.spark_partition_id()).count().collect()]
+            assert max(loads) <= 1.15 * sum(loads) / WORKERS
+
+
+def test_join_behind_a_shuffle(spark, rows, others):
+    """`join` behind a shuffle, with a condition and null-safe keys."""
+    with setting(spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
+        shuffled = rows.repartition(3, "id")
+        ours = join(shuffled, others, "key", "left", workers=WORKERS, condition="value > w", null_safe=True)
+        renamed = others.withColumnRenamed("key", "other")
+        plain = rows.join(renamed, F.expr("key <=> other AND value > w"), "left").select("key", "id", "value", "w")
+        assert bag(ours) == bag(plain)
+
+
+def test_join_of_streams(spark, stream, rows, others, tmp_path):
+    """`join_batches` and `join_streams`."""
+    with setting(spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
+        history = plan_join(rows, others, "key", workers=int(spark.conf.get("spark.sql.shuffle.partitions")))
+        others.write.parquet(str(tmp_path / "others"))
+        second = spark.readStream.schema(others.schema).parquet(str(tmp_path / "others"))
+        plain = bag(rows.join(others, "key").select("key", "id", "w"))
+        joined = join_streams(stream.drop("time"), second, "key", plan=history)
+        assert bag(written(joined, tmp_path).select("key", "id", "w")) == plain
+        folder = str(tmp_path / "batches")
+        path = str(tmp_path / "others")
+        if CONNECT:
+            with pytest.raises(InputError, match="a batch runs in a session of its own: pass right as"):
+                join_batches(others, "key", then=print)
+        table = (lambda spark: spark.read.parquet(path)) if CONNECT else others
+        work = join_batches(table, "key", then=lambda found, number: found.write.mode("append").parquet(folder))
+        writer = stream.drop("time").writeStream.foreachBatch(work).trigger(availableNow=True)
+        assert writer.option("checkpointLocation", f"{folder}-checkpoint").start().awaitTermination(300)
+        assert bag(spark.read.parquet(folder).select("key", "id", "w")) == plain
+
+
+def test_for_write(rows, tmp_path):
+    """`for_write`: few files, even writers."""
+    out = for_write(rows, "key", 4_000, file_cost=50)
+    found = out.groupBy(F.spark_partition_id().alias("writer"), "key").count().collect()
+    loads = Counter()
+    for row in found:
+        loads[row.writer] += row["count"]
+    assert sum(loads.values()) == 2000
+    assert max(loads.values()) <= 1.2 * 2000 / len(loads)
+    assert max(row["count"] for row in found) <= 1.1 * 4_000 / 16
+    out.write.partitionBy("key").parquet(str(tmp_path / "out"))
+    assert bag(out) == bag(rows)
 
 
 def test_aggregate_sql(rows):

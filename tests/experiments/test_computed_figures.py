@@ -9,6 +9,7 @@ import pytest
 from keyspread.errors import InputError
 from keyspread.evaluation.run import SCHEMA
 from keyspread.experiments import tables
+from keyspread.experiments.claims.memory import SCHEMES, ClaimMemory
 from keyspread.experiments.figure_result import FigureResult
 from keyspread.experiments.figures.figure_03 import Figure03
 from keyspread.experiments.figures.figure_04 import Figure04
@@ -52,13 +53,14 @@ def test_the_head_of_the_exact_law(made):
         assert at(table, workers=workers, skew=skew, threshold="1/(5n)")["head"] == head
     assert at(table, workers=50, skew=1.0, threshold="2/n")["head"] == 2  # shares .102 and .051; θ = .04
     assert [verdict.outcome for verdict in made["3"].verdicts] == [Outcome.HOLDS] * 3
-    assert "at most 51 keys (z = 1.0)" in made["3"].verdicts[1].measured
+    assert "at most 51 of 10,000 keys (z = 1.0)" in made["3"].verdicts[1].measured
 
 
 def test_a_head_that_is_too_large_fails(made):
     table = made["3"].table
     assert outcomes(Figure03(), table.assign(head=501))[:2] == [Outcome.FAILS] * 2
-    assert outcomes(Figure03(), table.assign(head=52))[:2] == [Outcome.HOLDS, Outcome.FAILS]
+    assert outcomes(Figure03(), table.assign(head=101))[:2] == [Outcome.HOLDS, Outcome.FAILS]
+    assert outcomes(Figure03(), table.assign(head=100))[1] == Outcome.HOLDS
     assert outcomes(Figure03(), table.assign(head=range(len(table))))[2] == Outcome.FAILS
 
 
@@ -232,6 +234,43 @@ def test_all_unequal_fails(made):
     assert outcomes(Table3(), table.assign(equal=pd.array([False] * len(table), "boolean"))) == [Outcome.FAILS]
 
 
+# Claims of the text
+
+
+def test_what_a_sender_stores_counts_its_working_copies():
+    def table(**sizes):
+        rows = [
+            {"scheme": scheme, "workers": n, "keys": keys, "counters": 100, "loads": 8 * n}
+            | {"heavy_hitters": 600, "working_copies": 100, **sizes}
+            for scheme in SCHEMES
+            for n in (10, 1000)
+            for keys in (10**4, 10**6)
+        ]
+        return pd.DataFrame(rows)
+
+    figure = ClaimMemory()
+    assert outcomes(figure, table()) == [Outcome.HOLDS] * 2
+    # 680 bytes of loads and counters at n = 10: 340 more are half as much, 341 are too many.
+    assert outcomes(figure, table(working_copies=340))[0] == Outcome.HOLDS
+    assert outcomes(figure, table(working_copies=341))[0] == Outcome.IN_PART
+    growing = table()
+    growing["heavy_hitters"] += growing["keys"]
+    assert outcomes(figure, growing)[0] == Outcome.FAILS
+    other = table()
+    other.loc[other["scheme"] == "d-choices", "working_copies"] += 1000
+    assert outcomes(figure, other)[1] == Outcome.FAILS
+    assert figure.verdicts(table(working_copies=61_000))[0].measured.count("× (n = ") == 2
+
+
+def test_what_cannot_fail_or_is_ours_is_not_counted(made):
+    counted = {verdict.claim: verdict.is_claim for one in made.values() for verdict in one.verdicts}
+    assert [claim for claim, counts in counted.items() if not counts] == [
+        "The head never has more than 5n keys",
+        "Our look-alikes have the messages, keys and p_1 of Table I (scaled, within 2 %)",
+        "The defaults are those of the paper",
+    ]
+
+
 # All of them
 
 
@@ -244,4 +283,5 @@ def test_every_figure_tells_what_it_is(made):
         assert one.runs == 0
         assert (one.picture is None) == name.startswith("table")
         assert all(verdict.measured and verdict.where for verdict in one.verdicts)
+        assert all(verdict.words for verdict in one.verdicts if verdict.is_claim)
         assert all(verdict.why for verdict in one.verdicts if verdict.outcome != Outcome.HOLDS)

@@ -29,7 +29,7 @@ def ring_shows_the_values(relative):
     rows = len(relative.ring)
     ring, digests, filled = (np.zeros_like(array) for array in (relative.ring, relative.digests, relative.filled))
     for worker, value in enumerate(relative.values.tolist()):
-        row, word = int(value * relative.scale[0]) % rows, worker // 64
+        row, word = int(min(value * relative.scale[0], 2.0**62)) % rows, worker // 64
         ring[row, word] |= np.uint64(1 << worker % 64)
         digests[row, word // 64] |= np.uint64(1 << word % 64)
         filled[row // 64] |= np.uint64(1 << row % 64)

@@ -1,5 +1,7 @@
 """A sender routes every message exactly by the rules, and reports exactly what it did."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -352,3 +354,32 @@ def test_messages_without_weight_may_come_first(scheme, half_life):
     sender = Sender.restore(sender.snapshot())
     sender.route(stream[200:], np.full(800, 7))
     assert sender.messages == 1000
+
+
+def test_epochs_of_messages_without_weight_and_then_with():
+    """Nothing was counted when the epoch began, so there is no past to compare with."""
+    keys = np.arange(2000) % 7
+    sender = Sender("per-key", 5, half_life="auto")
+    sender.route(keys, np.zeros(keys.size, np.int64))
+    sender.route(keys)
+    assert sender.messages == 2 * keys.size
+    assert sender.loads.sum() == sender.heavy_hitters.total == keys.size
+
+
+def test_the_workers_do_not_depend_on_where_epochs_and_batches_end():
+    """An epoch has 512 messages; some end with a change, so that counts fade, and some do not."""
+    random = np.random.default_rng(5)
+    parts = [zipf_keys(random, 3000) + 1000 * part for part in range(4)]
+    keys = np.concatenate([*parts, parts[0]])
+    whole, cut, one = (Sender("per-key", 20, half_life="auto", seed=1) for _ in range(3))
+    expected = whole.route(keys)
+    ends = [0, 1, 511, 512, 513, 1024, 3000, 3072, 5000, 5632, keys.size]
+    found = [cut.route(keys[begin:end]) for begin, end in itertools.pairwise(ends)]
+    assert (np.concatenate(found) == expected).all()
+    assert [int(one.route(keys[at : at + 1])[0]) for at in range(keys.size)] == expected.tolist()
+    assert whole.heavy_hitters.total < keys.size  # some of the past was forgotten
+    assert whole.snapshot() == cut.snapshot() == one.snapshot()
+
+
+def zipf_keys(random, size):
+    return np.minimum(random.zipf(1.5, size), 500)

@@ -126,7 +126,7 @@ def test_real_figures(tmp_path, computed):
     path = write_report(tmp_path / "new" / "folder", computed, ABOUT)
     page = check(path)
     assert path == tmp_path / "new" / "folder" / "report.html"
-    assert "10 claims: 9 hold, 1 holds in part, 0 do not hold" in page.text
+    assert "9 claims: 8 hold, 1 holds in part, 0 do not hold; 1 check of our own, not counted" in page.text
     assert page.tags.count("svg") == 2
     for text in ("Figure 5.", "Table II.", "What the paper says", "79.6\N{NO-BREAK SPACE}%", "5 of 80 settings"):
         assert text in page.text
@@ -136,9 +136,11 @@ def test_real_figures(tmp_path, computed):
         "figures/figure-05.png", "figures/figure-05.svg", "figures/figure-06.png", "figures/figure-06.svg",
         "report.html", "tables/figure-05.csv", "tables/figure-06.csv", "tables/table-2.csv", "tables/table-3.csv",
         "verdicts.json",
+        "verdicts.md",
     ]  # fmt: skip
     pd.testing.assert_frame_equal(pd.read_csv(path.parent / "tables/figure-05.csv"), computed[0].table)
-    assert json.loads((path.parent / "verdicts.json").read_text(encoding="utf-8")) == to_json(computed)
+    published = json.loads((path.parent / "verdicts.json").read_text(encoding="utf-8"))
+    assert published == {"size": "", "seeds": "0, 1", **to_json(computed)}
 
 
 def test_the_same_figures_give_the_same_bytes(tmp_path):
@@ -189,6 +191,7 @@ def test_an_empty_report_says_so(tmp_path):
     assert "This report has no figures" in page.text
     assert to_json([]) == {
         "claims": 0,
+        "checks": 0,
         "outcomes": {"holds": 0, "holds in part": 0, "does not hold": 0},
         "figures": [],
     }
@@ -235,4 +238,6 @@ def test_verdicts_as_plain_values():
         "measured": "1 % of it",
         "outcome": "does not hold",
         "why": "reason 1",
+        "words": "",
+        "check": "",
     }

@@ -14,6 +14,7 @@ from keyspread import Operator
 from keyspread.spark import JsonLines, StreamWatch, Totals, aggregate, stream_settings
 
 ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ("before", "after")
 NEEDS_A_BROKER = "with_kafka()"  # tested with a real one in tests/spark/kafka
 
 
@@ -66,6 +67,8 @@ def of_a_reader(spark, tmp_path, monkeypatch):
     clicks = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "clicks"))
     monkeypatch.chdir(tmp_path)
     names = {"df": rows, "tomorrow": rows, "clicks": clicks, "stream": clicks, "spark": spark, "F": F}
+    names |= {"clicks_of_a_day": rows, "customers": rows.selectExpr("customer", "amount * 2 AS credit").limit(100)}
+    names |= {"more_of_the_stream": clicks.selectExpr("customer", "amount AS paid")}
     names |= {"MyOperator": Count, "Operator": Operator, "model": Model(), "SparkSession": SparkSession}
     names |= {"Totals": Totals, "StreamWatch": StreamWatch, "JsonLines": JsonLines, "aggregate": aggregate}
     names |= {"work": lambda rows, batch: rows.count(), "session_score": lambda rows: rows}
@@ -76,7 +79,11 @@ def of_a_reader(spark, tmp_path, monkeypatch):
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/spark.md", "docs/streaming.md"])
+PAGES = ["README.md", "docs/tutorial.md", "docs/spark.md", "docs/streaming.md", "docs/joins.md", "docs/writes.md"]
+PAGES += ["docs/tuning.md", "docs/without-spark.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_examples_run_as_they_are_written(spark, of_a_reader, tmp_path, page):
     assert examples(page)
     for line, code in examples(page):
@@ -88,3 +95,7 @@ def test_examples_run_as_they_are_written(spark, of_a_reader, tmp_path, page):
         for query in spark.streams.active:
             query.processAllAvailable()
             query.stop()
+    if page == "README.md":  # the complete example of the first page: the same result before and after
+        before, after = ({row["customer"]: row["score"] for row in of_a_reader[name].collect()} for name in RESULTS)
+        assert len(before) > 1
+        assert after == pytest.approx(before)

@@ -14,6 +14,7 @@ import keyspread as ks
 from frames import hashes, places, same_counts, sent_by, setting, skewed
 from keyspread.errors import InputError
 from keyspread.spark import plan, spread
+from keyspread.spark.routing import planned_sql
 from keyspread.streams import zipf
 
 pytestmark = pytest.mark.usefixtures("static")
@@ -147,6 +148,22 @@ def test_very_many_hot_keys_in_one_bucket(rows):
     planned = plan(rows, "key", 3, buckets=3, threshold=0.003)
     assert len(planned.head) > 60
     same_counts(planned, of_core(rows, "key", 3, buckets=3, threshold=0.003))
+    assert places(spread(rows, "key", 3, plan=planned)) == sent_by(planned, hashes(rows, "key"))
+
+
+@pytest.mark.parametrize("compared", [0, 1, 100])
+def test_hot_keys_are_compared_one_by_one_or_found_by_their_bucket(rows, monkeypatch, compared):
+    expected = of_core(rows, "key", 4, threshold=0.01, buckets=8)
+    assert 1 < len(expected.head) < 100
+    monkeypatch.setattr(planned_sql, "MOST_COMPARED", compared)
+    planned = plan(rows, "key", 4, threshold=0.01, buckets=8)
+    same_counts(planned, expected)
+    assert places(spread(rows, "key", 4, plan=planned)) == sent_by(planned, hashes(rows, "key"))
+
+
+@pytest.mark.parametrize("extreme", [-(2**63), 2**63 - 1])
+def test_the_smallest_and_the_largest_hash_as_hot_key(rows, extreme):
+    planned = by_hand(3, [0, 1, 2], [(extreme, [1, 2], [SLOTS // 2, SLOTS])])
     assert places(spread(rows, "key", 3, plan=planned)) == sent_by(planned, hashes(rows, "key"))
 
 

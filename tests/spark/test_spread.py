@@ -363,6 +363,7 @@ def test_the_library_uses_nothing_that_connect_does_not_have():
     package = Path(keyspread.__file__).parent
     classic = ["spark/session.py", "spark/launch/java.py", "spark/kafka/client.py"]
     classic += [
+        "spark/observation.py",
         "spark/streaming/local_properties.py",
         "spark/job_description.py",
         "deployment/slots.py",

@@ -169,6 +169,16 @@ def test_nothing_to_see_known_before_or_while_it_runs(spark, scheme):
             assert seen(watch).loads.tolist() == [0, 0, 0]
 
 
+def test_a_watch_whose_rows_were_never_computed(rows):
+    watch = Watch()
+    out = spread(rows, "key", 3, "key", watch=watch)
+    for _ in range(2):
+        with pytest.raises(InputError, match="this watch has seen nothing: run the DataFrame"):
+            watch.balance  # noqa: B018
+    run(out)
+    assert seen(watch).rows == rows.count()
+
+
 def test_bad_input(rows):
     watch = Watch()
     spread(rows, "key", 3, "key", watch=watch)

@@ -25,7 +25,7 @@ def naive_windows(messages, windows):
     return [messages[begin:end] for begin, end in pairwise(borders)]
 
 
-def naive_profile(messages, windows, top):
+def naive_profile(messages, windows, top, workers=50):
     ranked = naive_hottest(messages, None)
     counts = [count for _, count in ranked]
     tops = [{key for key, _ in naive_hottest(window, 10)} for window in naive_windows(messages, windows)]
@@ -33,7 +33,7 @@ def naive_profile(messages, windows, top):
     leaders = [(naive_hottest(window, 1)[0], len(window)) for window in naive_windows(messages, windows)]
     half = next(few for few in range(1, len(counts) + 1) if 2 * sum(counts[:few]) >= len(messages))
     entropy = -sum(count / len(messages) * math.log(count / len(messages)) for count in counts)
-    hot = [count for count in counts if 250 * count >= len(messages)]
+    hot = [count for count in counts if 5 * workers * count >= len(messages)]
     return {
         "messages": len(messages),
         "keys": len(counts),

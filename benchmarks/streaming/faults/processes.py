@@ -13,10 +13,11 @@ from pathlib import Path
 
 from keyspread.errors import KeyspreadError
 from keyspread.spark.launch.cluster import Cluster, running_processes
+from keyspread.spark.launch.java import SHORT_LIVED
 
 EXECUTORS, CORES = 3, 4
 HERE = Path(__file__).parent.parent
-SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # processes live for minutes: optimized code does not pay
+SHORT = f"{SHORT_LIVED} -XX:+UseSerialGC"
 SETTINGS = {
     "spark.executor.cores": CORES,
     "spark.cores.max": EXECUTORS * CORES,  # half of the cluster: a second driver needs executors too

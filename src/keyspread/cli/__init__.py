@@ -54,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader is gone (`| head`). Without this, Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
+    except ConnectionError as error:  # from py4j, of a JVM that was killed
+        return _fail(f"the connection to Spark was lost ({error.strerror or error}): was it stopped, or out of memory?")
     except OSError as error:
         if error.filename is not None:
             raise

@@ -8,6 +8,7 @@ import keyspread
 from keyspread.cli.commands.bench import bench
 from keyspread.cli.commands.compare import compare
 from keyspread.cli.commands.datasets import datasets
+from keyspread.cli.commands.diagnose import diagnose
 from keyspread.cli.commands.doctor import doctor
 from keyspread.cli.commands.reproduce import reproduce
 from keyspread.cli.commands.run import run
@@ -16,7 +17,7 @@ from keyspread.cli.options.command import Command, CommandGroup
 
 
 class _AllCommands(CommandGroup):
-    order = ("run", "simulate", "compare", "datasets", "reproduce", "bench", "doctor")
+    order = ("run", "diagnose", "simulate", "compare", "datasets", "reproduce", "bench", "doctor")
 
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command(cls=Command)(run)
+app.command(cls=Command)(diagnose)
 app.command(cls=Command)(simulate)
 app.command(cls=Command)(compare)
 app.add_typer(datasets, name="datasets")

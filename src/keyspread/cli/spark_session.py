@@ -58,13 +58,14 @@ def _start(
     from keyspread.cli import interruption
     from keyspread.spark import session
     from keyspread.spark.failures import SparkError, why
+    from keyspread.spark.launch.java import SHORT_LIVED
     from keyspread.spark.launch.master import is_local
 
     config: dict[str, Any] = {} if verbose else {"spark.log.level": "OFF"}
     if is_local(master):
         config |= _LOCAL
         if short:
-            config["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
+            config["spark.driver.extraJavaOptions"] = SHORT_LIVED
     config |= settings
     try:
         with interruption.delay_ctrl_c():  # a JVM whose launch is interrupted would stay alive

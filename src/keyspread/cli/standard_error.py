@@ -16,9 +16,14 @@ from rich.console import Console
 class HeldStderr:
     """What was written to standard error meanwhile; `console` still reaches the terminal, if there is one."""
 
-    def __init__(self, console: Console | None, file: BinaryIO | None) -> None:
+    def __init__(self, console: Console | None, file: BinaryIO | None, real: TextIO | None = None) -> None:
         self.console = console
-        self._file = file
+        self._file, self._real = file, real
+
+    def note(self, message: str) -> None:
+        """Print a note on the real standard error at once, watched or not."""
+        if self._real is not None:
+            print("keyspread: note:", message, file=self._real, flush=True)
 
     def text(self) -> str:
         """Return everything written so far."""
@@ -42,13 +47,13 @@ def hold_stderr(active: bool = True) -> Iterator[HeldStderr]:
     console = Console(file=terminal, force_terminal=True) if watched else None
     try:
         if not active:
-            yield HeldStderr(console, None)
+            yield HeldStderr(console, None, terminal)
             return
         with tempfile.TemporaryFile() as file:
             sys.stderr.flush()
             os.dup2(file.fileno(), 2)
             try:
-                yield HeldStderr(console, file)
+                yield HeldStderr(console, file, terminal)
             finally:
                 with suppress(OSError):
                     sys.stderr.flush()

@@ -63,7 +63,8 @@ def master_of(spark: SparkSession) -> str | None:
     return None if context is None else str(context.master)
 
 
-def _cores_of(spark: SparkSession) -> int:
+def cores_of(spark: SparkSession) -> int:
+    """Return how many tasks run at once; 0 over Spark Connect, which does not say."""
     context = _context(spark)
     return 0 if context is None else int(context.defaultParallelism)
 
@@ -78,9 +79,9 @@ def _context(spark: SparkSession) -> Any:
 def _wait_for(spark: SparkSession, workers: int) -> int:
     """Wait until there are enough cores, and return their number: executors of a cluster register one by one."""
     end = time.monotonic() + (0 if is_local(master_of(spark)) else _PATIENCE)
-    while _cores_of(spark) < workers and time.monotonic() < end:
+    while cores_of(spark) < workers and time.monotonic() < end:
         time.sleep(0.2)
-    return _cores_of(spark)
+    return cores_of(spark)
 
 
 def _hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -47,6 +47,11 @@ class Advice:
     text: str
 
 
+def good_enough(sample: Sample) -> float:
+    """Return the load of the busiest worker up to which a scheme is even: what chance gives, and a little more."""
+    return busiest_by_chance(sample.messages_per_window, sample.workers) + EVEN_ENOUGH
+
+
 def advise(compared: Sequence[Compared], sample: Sample) -> Advice:
     """Return which scheme of ours to use, or that none is needed, or why nothing can be said.
 
@@ -103,8 +108,7 @@ def _too_few(sample: Sample) -> str:
 
 def _best(ours: Sequence[Compared], sample: Sample) -> Compared:
     """Return the scheme with the fewest replicas among those that are even; if none is, the most even one."""
-    limit = busiest_by_chance(sample.messages_per_window, sample.workers) + EVEN_ENOUGH
-    even = [one for one in ours if one.busiest <= limit]
+    even = [one for one in ours if one.busiest <= good_enough(sample)]
     if even:
         return min(even, key=lambda one: (one.replicas, one.windowed_imbalance))
     return min(ours, key=lambda one: (one.windowed_imbalance, one.replicas))

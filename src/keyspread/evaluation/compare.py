@@ -8,12 +8,16 @@ from typing import Any
 import numpy.typing as npt
 
 from keyspread import checks
+from keyspread.drawing.picture import Bar, Bars, Drawn, Picture, Table
 from keyspread.evaluation.simulate import simulate
 from keyspread.schemes import DESCRIPTORS, resolve
 from keyspread.streams.encoded import Encoded
 
 ALL = tuple(scheme.name for scheme in DESCRIPTORS if not scheme.needs_choices)
 """Every scheme that works without options, and the peers."""
+
+RATE_INCLUDES = "planning, learning the hot keys, routing, and the simulator's counting of loads and replicas"
+"""What the time behind a rate was spent on: the whole simulation, so a scheme that plans pays for its plans."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,33 @@ class Compared:
     replicas_per_key: float
     """The mean number of workers per key."""
     rate: float
-    """Messages routed per second on one core, in this run."""
+    """Messages per second on one core in this simulation, with all that `RATE_INCLUDES` names."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""
         return dict(vars(self))
+
+
+class Comparison(list[Compared], Drawn):
+    """The results of several schemes on one stream, in the order in which they were asked for."""
+
+    def picture(self) -> Picture:
+        """Return the busiest worker of every scheme, and what each scheme costs, the most even first."""
+        order = sorted(self, key=lambda one: (one.windowed_imbalance, one.replicas))
+        return Picture(
+            f"{len(self)} schemes on one stream",
+            "busiest worker within a window, on average, as a multiple of the even share",
+            [
+                Bars("", [Bar(one.scheme, one.busiest, f"{one.busiest:.2f} ×", one is order[0]) for one in order]),
+                Table(
+                    ("scheme", "imbalance", "replicas per key", "messages per second"),
+                    [
+                        (one.scheme, f"{one.windowed_imbalance:.1e}", f"{one.replicas_per_key:.2f}", f"{one.rate:,.0f}")
+                        for one in order
+                    ],
+                ),
+            ],
+        )
 
 
 def compare(
@@ -52,7 +78,7 @@ def compare(
     windows: int = 50,
     progress: Callable[[int], None] | None = None,
     **options: Any,
-) -> list[Compared]:
+) -> Comparison:
     """Simulate every scheme on the stream, hashes or an `Encoded`, in the given order.
 
     Recommended options of a scheme are set unless `options` has others. `progress` is called with the number of schemes
@@ -63,7 +89,7 @@ def compare(
     ['key', 'planned']
     """
     encoded = stream if isinstance(stream, Encoded) else Encoded.of(checks.hashes(stream))
-    results = []
+    results = Comparison()
     for done, scheme in enumerate(schemes, start=1):
         used = {**resolve(scheme).recommended, **options}
         simulate(_beginning(encoded), scheme, workers, sources=sources, seed=seed, **used)  # compile before timing

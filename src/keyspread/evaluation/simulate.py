@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
+from keyspread.drawing.picture import Drawn, Picture, Trend, of_loads
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.kernels.balance import words_for
@@ -34,7 +35,7 @@ _Weights = npt.NDArray[np.int64] | None
 
 
 @dataclass(frozen=True)
-class Simulation:
+class Simulation(Drawn):
     """The result of routing a stream by one scheme.
 
     Loads count messages, or add up their weights. The imbalance I is the largest share of a worker - 1/n. If workers
@@ -83,6 +84,20 @@ class Simulation:
     assignment: npt.NDArray[np.int32] | None = None
     """The worker of every message, if it was asked for."""
 
+    def picture(self) -> Picture:
+        """Return the load of every worker, and the imbalance within every window."""
+        return Picture(
+            f"{self.scheme}, {self.workers:,} workers",
+            f"{self.messages:,} messages, {self.keys:,} keys, {self.sources:,} senders, "
+            f"{self.replicas / max(1, self.keys):.2f} replicas per key",
+            [
+                of_loads("messages", self.loads.tolist(), self.head_load.tolist()),
+                Trend(
+                    f"imbalance per window: {self.windowed_imbalance:.2g} on average", self.window_imbalance.tolist()
+                ),
+            ],
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return all fields except the assignment as plain values, ready for JSON."""
         return {
@@ -123,6 +138,25 @@ def simulate(
     worker, loads are even if they are proportional to the capacities. `assignment=True` keeps the worker of every
     message. `progress` is called with the number of messages routed so far. If a stream is simulated more than once,
     pass it as `keyspread.streams.Encoded`: its keys are then looked for only once.
+
+    Args:
+        hashes: The hash of every message, or an `Encoded` stream.
+        scheme: The name of a scheme.
+        workers: The number of workers.
+        sources: The number of senders, which take turns.
+        seed: Seeds the hash functions.
+        windows: The number of windows, with equal message counts.
+        weights: The weight of every message, by default 1.
+        capacities: The relative size of every worker, by default equal.
+        assignment: Whether the result has the worker of every message.
+        progress: Called with the number of messages that are done.
+        options: Those of the scheme.
+
+    Returns:
+        Loads, imbalance over time and replicas.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
 
     >>> stream = np.random.default_rng(1).zipf(2.0, 10_000)
     >>> result = simulate(stream, "w-choices", workers=10)

@@ -121,6 +121,7 @@ class Table1(Figure):
                 bool(close.all()),
                 in_part=bool(close.any()),
                 why=f"The numbers of {others} differ by more.",
+                check="An input: the look-alikes were fitted to these numbers.",
             )
         ]
 
@@ -232,6 +233,7 @@ class Table3(Figure):
                     )
                 )
                 + ".",
+                check="An input: these values were taken from the paper.",
             )
         ]
 

@@ -1,7 +1,7 @@
 """`run_job`: rows → senders → workers → partial states → merge → result, and a comparison with other schemes.
 
-`keyspread run` only reads options and shows the result of `run_job`. The job reads the rows once to plan (twice if a
-key is hot), once to route and merge, and once to compare.
+`keyspread run --scheme` only reads options and shows the result of `run_job`. The job reads the rows once to plan
+(twice if a key is hot), once to route and merge, and once to compare.
 """
 
 import math
@@ -102,7 +102,7 @@ class JobResult:
                     "rows": hot.rows,
                     "share": hot.rows / self.rows,
                     "workers": hot.workers,
-                    **{name: _finite(value) for name, value in hot.values.items()},
+                    **{name: finite(value) for name, value in hot.values.items()},
                 }
                 for hot in self.hottest
             ],
@@ -111,7 +111,7 @@ class JobResult:
         }
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Replace NaN and infinity, which JSON lacks, by text."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -160,14 +160,14 @@ def run_job(
     columns = result_schema(source, wanted).names
     clock = _Clock(progress)
     with ExitStack() as kept:  # unpersisted here if a step fails, otherwise by `release`
-        rows = source.rows.select(*_needed(source, wanted))
+        rows = source.rows.select(*needed_columns(source, wanted))
         if source.keep:
             rows = _keep(rows, kept)
         if is_planned and plan is None:
             with clock.step("counting keys"):
                 plan = plan_rows(rows, source.key, workers, seed=seed, **options)
                 if strict:  # fail before the expensive steps
-                    _check_rows(source, 1, source.malformed(), strict)
+                    check_rows(source, 1, source.malformed(), strict)
         how = {"plan": plan} if is_planned else {"seed": seed, **options}
         watch = Watch(hottest=0)
         with clock.step("routing and merging"):
@@ -176,7 +176,7 @@ def run_job(
             hottest = _hottest(spread, source.key, max(top, int(1 / threshold) + 1))
             keys, total = spread.agg(F.count("*"), F.coalesce(F.sum(_ROWS), F.lit(0))).collect()[0]
         malformed = source.malformed()
-        _check_rows(source, total, malformed, strict)
+        check_rows(source, total, malformed, strict)
         hot = [row[_HASH] for row in hottest if row[_ROWS] >= threshold * total]
         shown = hottest[:top]
         loads = watch.balance.loads
@@ -269,7 +269,7 @@ def _free(name: str, taken: Sequence[str]) -> str:
     return name if name not in (one.lower() for one in taken) else _free(f"{name}_", taken)
 
 
-def _needed(source: Source, aggregates: Mapping[str, str]) -> list[Any]:
+def needed_columns(source: Source, aggregates: Mapping[str, str]) -> list[Any]:
     """Return the columns of the key and all that an aggregate may name, so that no others are read."""
     text = " ".join([*aggregates.keys(), *aggregates.values()]).lower()
     roots = {name if name in source.rows.columns else name.partition(".")[0] for name in source.key}
@@ -277,7 +277,8 @@ def _needed(source: Source, aggregates: Mapping[str, str]) -> list[Any]:
     return [F.col(quoted(one)) for one in source.rows.columns if one.lower() in wanted or one.lower() in text]
 
 
-def _check_rows(source: Source, total: int, malformed: Malformed, strict: bool) -> None:
+def check_rows(source: Source, total: int, malformed: Malformed, strict: bool) -> None:
+    """Refuse a source without rows, and with `strict` one with malformed lines."""
     if strict and malformed.count:
         raise InputError(f"{source.title}: {malformed}: fix the file, or read without strict to skip them")
     if not total:

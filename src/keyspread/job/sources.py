@@ -315,7 +315,7 @@ def _checked(rows: DataFrame, key: tuple[str, ...], files: Files) -> tuple[str, 
     if not rows.columns:
         raise InputError(f"{files.path}: no rows and no header")
     if not key:
-        raise InputError(f"{files.path}: name the key column; the columns are {', '.join(rows.columns)}")
+        raise InputError(f"{files.path}: name the key column (--key); the columns are {', '.join(rows.columns)}")
     try:
         return tuple(key_columns(rows, key))
     except InputError as problem:

@@ -164,11 +164,12 @@ def route_head_to_own_row(
     for i in range(keys.size):
         row = candidates.row_of[out[i]] if out[i] >= 0 else np.int32(-1)
         if row >= 0 and candidates.owner[row] == keys[i]:
-            worker = least_loaded(balance, candidates.rows, row, candidates.least[row], start)
-            candidates.least[row] = balance.loads[worker]
+            worker, least = least_loaded(balance, candidates.rows, row, candidates.least[row], start)
+            candidates.least[row] = least
+            add(balance, worker, least)
         else:
             worker = _first_or_second(balance.loads, keys[i], identity)
-        add(balance, worker)
+            add(balance, worker, balance.loads[worker])
         start = start + 1 if start + 1 < workers else 0
         out[i] = worker
 

@@ -159,11 +159,11 @@ def route_head_to_anyone(
     least = candidates.least[EVERYONE]
     for i in range(keys.size):
         if out[i] >= 0:
-            worker = least_loaded(balance, candidates.rows, EVERYONE, least, start)
-            least = balance.loads[worker]
+            worker, least = least_loaded(balance, candidates.rows, EVERYONE, least, start)
+            add(balance, worker, least)
         else:
             worker = _least_of_two(balance.loads, keys[i], identity, start)
-        add(balance, worker)
+            add(balance, worker, balance.loads[worker])
         start = start + 1 if start + 1 < workers else 0
         out[i] = worker
     candidates.least[EVERYONE] = least
@@ -189,11 +189,12 @@ def route_head_to_row(
             _prefetch_rows(candidates, out, i, start, workers)
         if out[i] >= 0:
             row = row_of_key(candidates, out[i], keys[i], identity, balance.loads, capacities, choices)
-            worker = least_loaded(balance, candidates.rows, row, candidates.least[row], start)
-            candidates.least[row] = balance.loads[worker]
+            worker, least = least_loaded(balance, candidates.rows, row, candidates.least[row], start)
+            candidates.least[row] = least
+            add(balance, worker, least)
         else:
             worker = _least_of_two(balance.loads, keys[i], identity, start)
-        add(balance, worker)
+            add(balance, worker, balance.loads[worker])
         start = start + 1 if start + 1 < workers else 0
         out[i] = worker
 

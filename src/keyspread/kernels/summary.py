@@ -46,6 +46,16 @@ class Summary(NamedTuple):
     scalars: Counts
 
 
+class Epochs(NamedTuple):
+    """When epochs end, and what counts as unexpected growth (see `unexpected_growth`)."""
+
+    due: int  # messages until the end of this epoch
+    length: int  # messages per epoch
+    total: int  # the sum of all weights when this epoch began
+    deviations: float
+    messages: float
+
+
 def new_summary(capacity: int) -> Summary:
     """Make an empty summary."""
     return Summary(
@@ -254,15 +264,67 @@ def _offer_weighted(summary: Summary, key: np.uint64, amount: Int, messages: Int
     return offer(summary, key, amount, messages)
 
 
+@part
+def _unexpected_growth(
+    summary: Summary, before: Counts, ratio: float, deviations: float, messages: float, unit: float
+) -> float:
+    """Return by how much counts have grown beyond expectation, in sum, since they were `before` (one per counter).
+
+    A count c is expected to grow by c * ratio. Growth is called unexpected if it exceeds that by `messages` messages
+    of mean weight `unit` plus `deviations` standard deviations. What exceeds it by less may be chance.
+    """
+    # ratio 0.1, 4 deviations, 8 messages, unit 1: a count of 1000 is expected to grow by 100, and growth is unexpected
+    # beyond 100 + 8 + 4 * 10 = 148. If the count grew by 150, it adds 50 to the sum.
+    least = before[0]
+    for counter in range(before.size):
+        least = min(least, before[counter])
+    found = 0.0
+    for counter in range(summary.scalars[SIZE]):
+        count, error = summary.counts[counter], summary.errors[counter]
+        past = before[counter] if error < before[counter] else least
+        expected = past * ratio
+        surplus = count - max(before[counter], error) - expected
+        if surplus > messages * unit and surplus > messages * unit + deviations * math.sqrt(expected * unit):
+            found += surplus
+    return found
+
+
+@part
+def _observe(summary: Summary, key: np.uint64, threshold: float, margin: float) -> np.int32:
+    """Count a message. Return its counter if that has count >= threshold * total + margin, else -1."""
+    counter = offer(summary, key, 1, 1)
+    return counter if summary.counts[counter] >= threshold * summary.scalars[TOTAL] + margin else np.int32(_EMPTY)
+
+
 @entry
 def observe(summary: Summary, keys: Keys, hot: Indices, threshold: float, margin: float) -> None:
-    """Count every message. Then hot[i] is its counter if that has count >= threshold * total + margin, else -1."""
+    """Count every message. Then hot[i] is its counter if its key is hot, else -1."""
     for i in range(keys.size):
-        counter = offer(summary, keys[i], 1, 1)
-        if summary.counts[counter] >= threshold * summary.scalars[TOTAL] + margin:
-            hot[i] = counter
-        else:
-            hot[i] = _EMPTY
+        hot[i] = _observe(summary, keys[i], threshold, margin)
+
+
+@entry
+def observe_epochs(
+    summary: Summary, keys: Keys, hot: Indices, threshold: float, margin: float, epochs: Epochs, before: Counts
+) -> tuple[int, int, int]:
+    """Do the same as `observe`, and stop at the end of an epoch in which counts have grown beyond expectation.
+
+    At the end of any other epoch, `before` becomes the counts of now. Return the number of messages counted, the number
+    at which the epoch ends, and the total at its start.
+    """
+    due, total = epochs.due, epochs.total
+    for i in range(keys.size):
+        if i == due:
+            now = summary.scalars[TOTAL]
+            unit, ratio = now / summary.scalars[MESSAGES], (now - total) / max(total, 1)
+            growth = _unexpected_growth(summary, before, ratio, epochs.deviations, epochs.messages, unit)
+            if total > 0 and growth > 0:
+                return i, due, total
+            for counter in range(summary.scalars[SIZE]):
+                before[counter] = summary.counts[counter]
+            due, total = due + epochs.length, now
+        hot[i] = _observe(summary, keys[i], threshold, margin)
+    return keys.size, due, total
 
 
 @entry
@@ -344,22 +406,5 @@ def fill_ring(summary: Summary, counters: Indices, levels: Counts) -> None:
 def unexpected_growth(
     summary: Summary, before: Counts, ratio: float, deviations: float, messages: float, unit: float
 ) -> float:
-    """Return by how much counts have grown beyond expectation, in sum, since they were `before` (one per counter).
-
-    A count c is expected to grow by c * ratio. Growth is called unexpected if it exceeds that by `messages` messages
-    of mean weight `unit` plus `deviations` standard deviations. What exceeds it by less may be chance.
-    """
-    # ratio 0.1, 4 deviations, 8 messages, unit 1: a count of 1000 is expected to grow by 100, and growth is unexpected
-    # beyond 100 + 8 + 4 * 10 = 148. If the count grew by 150, it adds 50 to the sum.
-    least = before[0]
-    for counter in range(before.size):
-        least = min(least, before[counter])
-    found = 0.0
-    for counter in range(summary.scalars[SIZE]):
-        count, error = summary.counts[counter], summary.errors[counter]
-        past = before[counter] if error < before[counter] else least
-        expected = past * ratio
-        surplus = count - max(before[counter], error) - expected
-        if surplus > messages * unit and surplus > messages * unit + deviations * math.sqrt(expected * unit):
-            found += surplus
-    return found
+    """Return by how much counts have grown beyond expectation: see `_unexpected_growth`."""
+    return _unexpected_growth(summary, before, ratio, deviations, messages, unit)

@@ -9,10 +9,16 @@ which makes a window even.
 """
 
 import math
+from typing import TYPE_CHECKING
 
 from keyspread.heavy_hitters import Mark, SpaceSaving
+from keyspread.kernels.array_types import Indices, Keys
+from keyspread.kernels.summary import Epochs, observe_epochs
 from keyspread.online.settings import Settings
-from keyspread.schemes import Scheme
+
+if TYPE_CHECKING:
+    from keyspread.schemes import Scheme
+    from keyspread.schemes.state import State
 
 _SURE, _AT_LEAST = 4, 8  # standard deviations, and messages: chance alone hardly ever exceeds both in an epoch
 _WEIGHT = 0.25  # of an epoch: what the past keeps if half of an epoch is new
@@ -24,7 +30,7 @@ def epoch(settings: Settings) -> int:
     return max(_SHORTEST, math.ceil(1 / settings.threshold))
 
 
-def fade_every(scheme: Scheme, settings: Settings) -> int:
+def fade_every(scheme: "Scheme", settings: Settings) -> int:
     """Return the number of messages between two fadings; 0 if nothing fades."""
     if settings.half_life == "auto":
         return epoch(settings) if scheme.tracks_head else 0
@@ -53,3 +59,20 @@ def halvings(hitters: SpaceSaving, mark: Mark) -> int:
     # 1000 messages, at most 50: 1000 500 250 125 62 31, five halvings
     most = max(hitters.unit, _WEIGHT * now * (1 - change) / change)
     return max(0, math.ceil(math.log2(mark.total / most)))
+
+
+def observe(state: "State", keys: Keys, hot: Indices) -> int:
+    """Count messages until an epoch ends that calls for fading; return how many. `hot` is as in `summary.observe`.
+
+    Most epochs end without it. They pass within the kernel, because a return to Python takes longer than an epoch.
+    """
+    assert state.heavy_hitters is not None
+    assert state.mark is not None
+    epochs = Epochs(
+        state.fade_at - state.messages, epoch(state.settings), state.mark.total, float(_SURE), float(_AT_LEAST)
+    )
+    seen, due, total = observe_epochs(
+        state.heavy_hitters.arrays, keys, hot, state.settings.threshold, state.margin, epochs, state.mark.counts
+    )
+    state.fade_at, state.mark = state.messages + due, Mark(state.mark.counts, total)
+    return int(seen)

@@ -108,21 +108,24 @@ class Sender:
         done = 0
         while done < keys.size:
             self._pause()
-            stop = min(keys.size, done + self._until_pause())
             if weighed is None:
-                self._scheme.route(self._state, keys[done:stop], out[done:stop])
+                stop = min(keys.size, done + self._until_pause(alone=self._state.mark is not None))
+                routed = self._scheme.route(self._state, keys[done:stop], out[done:stop])
             else:
+                stop = min(keys.size, done + self._until_pause())
                 self._scheme.route_uneven(self._state, keys[done:stop], weighed[done:stop], out[done:stop])
-            self._state.messages += stop - done
-            done = stop
+                routed = stop - done
+            self._state.messages += routed
+            done += routed
         return out
 
     # Between two pauses neither `choices` nor `margin` changes, so a kernel runs undisturbed. When a pause is due
     # depends only on the number of messages, so batches of any size pause at the same messages.
 
-    def _until_pause(self) -> int:
+    def _until_pause(self, alone: bool = False) -> int:
+        """Return the messages until the next pause; `alone`: the scheme itself stops where counts must fade."""
         state = self._state
-        due = [at for at in (state.review_at, state.fade_at) if at > state.messages]
+        due = [at for at in (state.review_at, 0 if alone else state.fade_at) if at > state.messages]
         return min(due) - state.messages if due else 1 << 62
 
     def _pause(self) -> None:
@@ -231,7 +234,7 @@ class Sender:
         state = self._state
         balance = state.balance
         counters = () if state.heavy_hitters is None else state.heavy_hitters.arrays
-        copies: list[npt.NDArray[Any]] = [balance.levels, balance.digests, balance.scalars, *state.capacities]
+        copies: list[npt.NDArray[Any]] = [balance.levels, balance.digests, *state.capacities]
         copies += state.candidates if self._scheme.tracks_head else ()
         copies += state.relative or ()
         return {

@@ -11,16 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
+from keyspread.drawing.picture import Drawn, Picture, Table, of_loads
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.kernels import cuts, planned_routing
 from keyspread.planned.head import Head, HotKey
 
 _FORMAT = 1
+_SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Drawn):
     """Routes every message by its hash and its position alone: no state, the same worker on every attempt.
 
     - `buckets`: the worker of each hash bucket
@@ -124,6 +126,24 @@ class Plan:
         return (
             f"Plan(workers={self.workers}, buckets={self.buckets.size}, hot keys={len(self.head)}, "
             f"messages={int(self.loads.sum())}, imbalance={self.imbalance:.2g}, moved={self.moved:.2g})"
+        )
+
+    def picture(self) -> Picture:
+        """Return the planned load of every worker, that of hot keys within it, and the hottest keys."""
+        head, total = self.pieces, max(1, int(self.loads.sum()))
+        hot = np.bincount(head.workers, weights=head.weights, minlength=self.workers)
+        hottest = [
+            (str(key.hash), f"{100 * sum(key.weights) / total:.2f} %", f"{len(key.workers):,}")
+            for key, _ in zip(head, range(_SHOWN), strict=False)
+        ]
+        facts = f"{int(self.loads.sum()):,} messages, {len(head):,} hot keys, {self.buckets.size:,} buckets"
+        return Picture(
+            f"Plan for {self.workers:,} workers",
+            f"{facts}, {100 * self.moved:.2g} % moved" if self.moved else facts,
+            [
+                of_loads("messages", self.loads.tolist(), np.minimum(hot, self.loads).tolist()),
+                *([Table(("hottest keys (hash)", "share", "workers"), hottest)] if hottest else []),
+            ],
         )
 
     def to_json(self) -> str:

@@ -47,6 +47,23 @@ def plan(
     With `weights` (one whole number per message, such as bytes or microseconds of work) the load of a worker is their
     sum. With `capacities` (one number per worker) each worker gets its share in proportion to them.
 
+    Args:
+        hashes: The hash of every message, as `hash_keys` returns it.
+        workers: The number of workers.
+        previous: A plan to stay close to.
+        threshold: The minimum share of a hot key, by default 1/(5·workers).
+        buckets: The number of hash buckets, by default 64 per worker.
+        weights: The weight of every message, by default 1.
+        capacities: The relative size of every worker, by default equal.
+        tolerance: The imbalance that is allowed to move fewer keys.
+        most_moved: The largest share of the messages that should move to another worker than in `previous`.
+
+    Returns:
+        The plan; `Plan.route` assigns messages.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
+
     >>> batch = np.repeat([1, 2, 3, 4], [70, 10, 10, 10])
     >>> table = plan(batch, workers=4)
     >>> np.bincount(table.route(batch)).tolist()

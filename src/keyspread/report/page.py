@@ -20,8 +20,9 @@ from markupsafe import Markup
 
 from keyspread.errors import InputError
 from keyspread.experiments.figure_result import FigureResult
-from keyspread.experiments.verdict import Outcome, Verdict
+from keyspread.experiments.verdict import Outcome, Verdict, count, summary
 from keyspread.report import style
+from keyspread.report.verdict_table import verdict_table
 
 SYMBOLS = {Outcome.HOLDS: "✓", Outcome.IN_PART: "◐", Outcome.FAILS: "✗"}
 ROWS_SHOWN = 40
@@ -31,7 +32,7 @@ WIDE = 7.0
 
 
 def write_report(folder: str | os.PathLike[str], results: Sequence[FigureResult], about: Mapping[str, str]) -> Path:
-    """Write report.html, figures/, tables/ and verdicts.json to this folder; return the path of the page.
+    """Write report.html, figures/, tables/, verdicts.json and verdicts.md to this folder; return the path of the page.
 
     `about` is shown at the end of the page: size, seeds, versions, command line, … by name.
     """
@@ -39,7 +40,7 @@ def write_report(folder: str | os.PathLike[str], results: Sequence[FigureResult]
     sections = [_Section.of(result) for result in results]
     page = _template().render(
         sections=sections,
-        summary=_summary(results),
+        summary=summary(all_verdicts(results)),
         about=about,
         symbols=SYMBOLS,
         kinds={outcome: outcome.name.lower() for outcome in Outcome},
@@ -49,7 +50,9 @@ def write_report(folder: str | os.PathLike[str], results: Sequence[FigureResult]
             (target / name).mkdir(parents=True, exist_ok=True)
         for section in sections:
             section.write(target)
-        _write(target / "verdicts.json", json.dumps(to_json(results), ensure_ascii=False, indent=2) + "\n")
+        published = {"size": about.get("size", ""), "seeds": about.get("seeds", ""), **to_json(results)}
+        _write(target / "verdicts.json", json.dumps(published, ensure_ascii=False, indent=2) + "\n")
+        _write(target / "verdicts.md", verdict_table([published]))
         _write(target / "report.html", page)
     except OSError as error:
         reason = error.strerror or type(error).__name__
@@ -57,12 +60,19 @@ def write_report(folder: str | os.PathLike[str], results: Sequence[FigureResult]
     return target / "report.html"
 
 
+def all_verdicts(results: Sequence[FigureResult]) -> list[Verdict]:
+    """Return the verdicts of all figures, in their order."""
+    return [verdict for result in results for verdict in result.verdicts]
+
+
 def to_json(results: Sequence[FigureResult]) -> dict[str, Any]:
     """Return all verdicts as plain values, ready for JSON: the number of each outcome, then figure by figure."""
-    verdicts = [verdict for result in results for verdict in result.verdicts]
+    verdicts = all_verdicts(results)
+    outcomes = count(verdicts)
     return {
-        "claims": len(verdicts),
-        "outcomes": {outcome.value: _count(verdicts, outcome) for outcome in Outcome},
+        "claims": sum(outcomes.values()),
+        "checks": len(verdicts) - sum(outcomes.values()),
+        "outcomes": {outcome.value: number for outcome, number in outcomes.items()},
         "figures": [
             {
                 "name": result.figure.name,
@@ -75,20 +85,6 @@ def to_json(results: Sequence[FigureResult]) -> dict[str, Any]:
             for result in results
         ],
     }
-
-
-def _count(verdicts: Sequence[Verdict], outcome: Outcome) -> int:
-    return sum(verdict.outcome == outcome for verdict in verdicts)
-
-
-def _summary(results: Sequence[FigureResult]) -> str:
-    """Return one line such as '23 claims: 20 hold, 2 hold in part, 1 does not hold'."""
-    verdicts = [verdict for result in results for verdict in result.verdicts]
-    holds, in_part, fails = (_count(verdicts, outcome) for outcome in Outcome)
-    return (
-        f"{len(verdicts)} {'claim' if len(verdicts) == 1 else 'claims'}: {holds} {'holds' if holds == 1 else 'hold'}, "
-        f"{in_part} {'holds' if in_part == 1 else 'hold'} in part, {fails} {'does' if fails == 1 else 'do'} not hold"
-    )
 
 
 @dataclass(frozen=True)

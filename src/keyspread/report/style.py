@@ -69,6 +69,20 @@ def picture(
     return picture, axes
 
 
+def one_panel() -> tuple[Picture, Any]:
+    """Return a picture with one panel, of the size that all such figures have."""
+    picture_, axes = picture(width=5.0, height=3.2)
+    return picture_, axes[0, 0]
+
+
+def skew_axis(axes: Axes, label: bool = True) -> None:
+    """Set the range and the ticks of the x axis to those of every figure over the skew z."""
+    axes.set_xlim(0, 2.1)
+    axes.set_xticks((0.5, 1.0, 1.5, 2.0))
+    if label:
+        axes.set_xlabel("skew z")
+
+
 def line(
     axes: Axes,
     x: npt.ArrayLike,
@@ -96,11 +110,13 @@ def point(axes: Axes, x: float, y: float, scheme: str) -> None:
     axes.scatter([x], [y], s=48, color=colour, marker=marker, label=scheme, zorder=3)
 
 
-def reference_line(axes: Axes, y: float, label: str) -> None:
-    """Draw a dotted horizontal line with a label at its left end."""
-    axes.axhline(y, color="#555555", linewidth=0.9, linestyle=":")
-    place = {"xycoords": ("axes fraction", "data"), "xytext": (0, 2), "textcoords": "offset points"}
-    axes.annotate(label, (0.01, y), color="#555555", fontsize=8, **place)  # type: ignore[arg-type]
+def reference_line(axes: Axes, y: float, label: str, right: bool = False) -> None:
+    """Draw a dotted horizontal line with a label at its left or right end, on white so that it stays readable."""
+    axes.axhline(y, color="#333333", linewidth=0.9, linestyle=":")
+    place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (0, 3), "textcoords": "offset points"}
+    place |= {"ha": "right" if right else "left", "in_layout": False}
+    ground = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.8}
+    axes.annotate(label, (0.99 if right else 0.01, y), color="#333333", fontsize=8, bbox=ground, **place)
 
 
 def log_x(axes: Axes, values: Sequence[int]) -> None:

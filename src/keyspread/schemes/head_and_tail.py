@@ -6,6 +6,7 @@
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.routing import route_head_to_anyone, route_head_to_few, route_head_to_row
 from keyspread.kernels.summary import observe, observe_weighted
+from keyspread.online import decay
 from keyspread.schemes.scheme import Keys, Scheme, Weights, Workers
 from keyspread.schemes.state import State
 
@@ -15,12 +16,17 @@ class HeadAndTail(Scheme):
 
     tracks_head = True
 
-    def route(self, state: State, keys: Keys, out: Workers) -> None:
+    def route(self, state: State, keys: Keys, out: Workers) -> int:
         """Route by Algorithm 1."""
         assert state.heavy_hitters is not None
         # First `out` holds the counter of each hot message, or -1 for a cold one; then the worker.
-        observe(state.heavy_hitters.arrays, keys, out, state.settings.threshold, state.margin)
-        self.route_marked(state, keys, out)
+        if state.mark is None:
+            observe(state.heavy_hitters.arrays, keys, out, state.settings.threshold, state.margin)
+            seen = keys.size
+        else:
+            seen = decay.observe(state, keys, out)
+        self.route_marked(state, keys[:seen], out[:seen])
+        return seen
 
     def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route messages that have these weights, or workers that have different capacities."""

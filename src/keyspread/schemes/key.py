@@ -16,9 +16,10 @@ class KeyGrouping(Scheme):
         """Return 1."""
         return 1
 
-    def route(self, state: State, keys: Keys, out: Workers) -> None:
+    def route(self, state: State, keys: Keys, out: Workers) -> int:
         """Route every message to the first candidate of its key."""
         route_by_key(keys, out, state.identity, state.balance.loads)
+        return keys.size
 
     def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route every message to the first candidate of its key; a worker is one in proportion to its capacity."""

@@ -15,6 +15,7 @@ class PartialKeyGrouping(Scheme):
         """Return 2, or 1 if there is one worker."""
         return min(2, settings.workers)
 
-    def route(self, state: State, keys: Keys, out: Workers) -> None:
+    def route(self, state: State, keys: Keys, out: Workers) -> int:
         """Route every message to the less loaded of its key's two candidates."""
         route_least_of_two(keys, out, state.messages, state.identity, state.balance.loads)
+        return keys.size

@@ -53,8 +53,11 @@ class Scheme(ABC):
         """Restore what `saved_lists` returned."""
 
     @abstractmethod
-    def route(self, state: State, keys: Keys, out: Workers) -> None:
-        """Write the worker of every message to `out` and add the messages to the loads."""
+    def route(self, state: State, keys: Keys, out: Workers) -> int:
+        """Write the worker of every message to `out` and add the messages to the loads.
+
+        Return how many were routed: not all if counts must fade before the next one.
+        """
 
     def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route messages that have these weights, or workers that have different capacities."""

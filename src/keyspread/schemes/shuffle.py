@@ -16,12 +16,13 @@ class ShuffleGrouping(Scheme):
         """Return the number of workers."""
         return settings.workers
 
-    def route(self, state: State, keys: Keys, out: Workers) -> None:
+    def route(self, state: State, keys: Keys, out: Workers) -> int:
         """Route to all workers in turn; where to start differs between senders."""
         workers = state.settings.workers
         out[:] = (state.turn + np.arange(keys.size)) % workers
         state.turn = (state.turn + keys.size) % workers
         state.balance.loads[:] += np.bincount(out, minlength=workers)
+        return keys.size
 
     def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route to all workers in turn: a scheme that ignores loads ignores weights and capacities too."""

@@ -14,10 +14,10 @@ from keyspread.spark.aggregation import way
 from keyspread.spark.aggregation.group_by import group_by
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.sql_parts import SqlParts
-from keyspread.spark.plan import count_rows
+from keyspread.spark.plan import count_rows, plan_options
 from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import Key, KeyColumn, key_columns
-from keyspread.spark.spread import plan_options, spread, with_worker
+from keyspread.spark.spread import spread, with_worker
 from keyspread.spark.streaming.stream_aggregate import aggregate_stream
 from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.spark.streaming.windows import Windows
@@ -65,6 +65,25 @@ def aggregate(
     it returns every window once, when it is over (`mode` "append"), or windows as they change ("update"). Write the
     stream in the same mode. The session needs the settings that `stream_settings(workers)` returns. For SQL aggregates
     of a stream, no setting is needed, and `mode` is only checked: that of `writeStream` counts.
+
+    Args:
+        df: The rows, bounded or a stream.
+        key: The name of a column, a Column, or a list of them.
+        aggregates: SQL calls, Columns, or an operator.
+        workers: The number of workers, used if rows are spread.
+        scheme: The rule that picks the worker of a row; None lets the library decide.
+        window: The length of a window, such as "10 minutes".
+        slide: The time between the starts of two windows; by default they do not overlap.
+        time: The column of the event time.
+        mode: "append" or "update", for a stream.
+        watch: A `Watch`, or a `StreamWatch` for a stream: it says which way was taken, and counts the rows.
+        options: Those of the scheme, as in `spread`.
+
+    Returns:
+        A row per key, or per window and key, with the columns of the key and of the aggregates.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
 
     >>> from keyspread.spark import Watch, aggregate, session
     >>> rows = session().range(1000).selectExpr("if(id % 3 = 0, 'hot', 'cold') AS k", "id AS v")

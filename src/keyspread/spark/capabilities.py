@@ -12,6 +12,7 @@ from types import GenericAlias
 from typing import Any, TypeGuard
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
@@ -113,6 +114,15 @@ def _has_function(spark: SparkSession, name: str) -> bool:
 def has_lateral_aliases(spark: SparkSession) -> bool:
     """Tell whether a column of a `select` may be used in another one of it: always, unless the session forbids it."""
     return spark.conf.get("spark.sql.lateralColumnAlias.enableImplicitResolution", "true") != "false"
+
+
+def has_realtime_exchange(spark: SparkSession) -> bool:
+    """Tell whether rows can change partitions in real-time mode: from Spark 4.3 on. 4.1 and 4.2 have it without."""
+    try:
+        # Spark has this setting since it can: its aggregates were the first to need an exchange.
+        return spark.conf.get("spark.sql.streaming.useStreamlineAggregator") is not None
+    except (PySparkException, Py4JError):  # the setting is unknown; before 4.0 that is an error of Java
+        return False
 
 
 def has_python_state(df: DataFrame) -> bool:

@@ -1,7 +1,9 @@
 """`plan`: count a bounded DataFrame in Spark SQL, and plan it on the driver."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -10,6 +12,7 @@ from keyspread.errors import InputError
 from keyspread.planned.packing import Aim, place
 from keyspread.planned.plan import Plan
 from keyspread.planned.planner import bucket_count, cut_by_cells
+from keyspread.schemes import PLANNED, resolve
 from keyspread.spark.job_description import described
 from keyspread.spark.routing.counting import HASH, WEIGHT, Counted, count, look
 from keyspread.spark.routing.file_sample import sample_files
@@ -51,6 +54,26 @@ def plan(
     `weight` is a column of whole numbers; the load of a worker is then their sum. `capacities`, `tolerance` and
     `most_moved` are those of `keyspread.plan`. Store the plan with `to_json`, and pass it as `previous` to stay close
     to it the next time.
+
+    Args:
+        df: The rows, bounded.
+        key: The name of a column, a Column, or a list of them.
+        workers: The number of workers, which is the number of partitions.
+        previous: A plan to stay close to.
+        threshold: The minimum share of a hot key, by default 1/(5·workers).
+        buckets: The number of hash buckets, by default 64 per worker.
+        sample: The share of the rows that is counted, by default all.
+        seed: Chooses the sample.
+        weight: A column of whole numbers to balance instead of rows.
+        capacities: The relative size of every worker.
+        tolerance: How far above its share a worker may be to move fewer keys.
+        most_moved: The largest share of the rows that may move to another worker than in `previous`.
+
+    Returns:
+        The plan, which routes rows by their key and position.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
 
     >>> from keyspread.spark import plan, session
     >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS k")
@@ -146,3 +169,20 @@ def _hot_before(previous: Plan | None) -> dict[int, float]:
         return {}
     shares = previous.pieces.messages / max(int(previous.loads.sum()), 1)
     return dict(zip(previous.pieces.hashes.tolist(), shares.tolist(), strict=True))
+
+
+_OPTIONS = [name for name, p in inspect.signature(plan).parameters.items() if p.kind is p.KEYWORD_ONLY]
+
+
+def plan_options(plan: Plan | None, workers: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `plan`; check the plan if there is one, which takes no options."""
+    used = resolve(PLANNED).accept(options, also=_OPTIONS)
+    if plan is None:
+        return used
+    if used:
+        raise InputError(f"plan= is given, so {min(used)!r} has no effect; leave one of them out")
+    if not isinstance(plan, Plan):
+        raise InputError(f"plan must be a keyspread.Plan, got {plan!r}; Plan.from_json reads a stored one")
+    if plan.workers != workers:
+        raise InputError(f"the plan is for {plan.workers} workers, not for {workers}; make a new one with previous=")
+    return {}

@@ -44,6 +44,14 @@ def session(**config: Any) -> SparkSession:
     dots. `remote` makes it a Spark Connect session: to a server (`sc://host`), or to one that is started here
     (`local[2]`).
 
+    Returns:
+        The session that runs, or a new one.
+
+    Raises:
+        InputError: A setting is unknown, or Spark cannot download a package.
+        ExtraMissingError: Spark Connect needs a package that is not installed.
+        JavaMissingError: There is no Java that this Spark can use.
+
     >>> from keyspread.spark import session
     >>> spark = session(master="local[2,4]", **{"spark.sql.shuffle.partitions": 4})
     >>> spark.range(10).count()

@@ -1,7 +1,5 @@
 """`spread`: the same rows, each in the partition of its worker."""
 
-import inspect
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +8,10 @@ from pyspark.sql import DataFrame
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.planned.plan import Plan
-from keyspread.schemes import PLANNED, Kind, resolve
+from keyspread.schemes import Kind, resolve
 from keyspread.spark.plan import plan as plan_rows
+from keyspread.spark.plan import plan_options
+from keyspread.spark.realtime.spread_records import spread_records
 from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import Key, KeyColumn, free_name, in_sql, key_columns, key_hash
 from keyspread.spark.routing.look_ahead import look_ahead_worker
@@ -25,10 +25,11 @@ from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.spark.watch import Watch
 
 _BY_KEY_ALONE = "key"  # the only online scheme for which the order of rows does not matter
-_PLAN_OPTIONS = [name for name, p in inspect.signature(plan_rows).parameters.items() if p.kind is p.KEYWORD_ONLY]
 
 
-def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **options: Any) -> DataFrame:
+def spread(
+    df: DataFrame, key: Key, workers: int, scheme: str | None = None, *, realtime: bool = False, **options: Any
+) -> DataFrame:
     """Return the same rows and columns in `workers` partitions: partition w holds exactly the rows of worker w.
 
     `key` is the name of a column, a Column (also an expression such as `F.lower("customer")`), or a list of them, of
@@ -49,6 +50,11 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
     In a stream every micro-batch is balanced by itself, and nothing is kept between batches. A batch that is retried,
     also on another executor or after a restart, is routed the same.
 
+    `realtime=True` (experimental) is for a stream with `trigger(realTime=…)`, which Spark can exchange from 4.3 on:
+    every row is routed as it arrives, and none waits for another one. Schemes are those of `keyspread.SCHEMES` (by
+    default "per-key"), or `plan=` with a Plan of earlier rows, which needs no Python. The session needs the settings of
+    `realtime_settings`. See docs/realtime.md.
+
     A task that is retried routes its rows the same, in any order that they arrive in. If Spark does not protect retried
     tasks (its order-independent checksums are off, as by default in 4.1), rows behind a shuffle are therefore routed in
     the order of a hash of the row, and rows that change when they are computed again (`rand()` behind a shuffle) are
@@ -57,6 +63,19 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
     Put the work per worker directly behind it (mapInArrow, mapInPandas, foreachPartition, groupBy of the key). Another
     exchange would move the rows again. No setting of the session is changed.
 
+    Args:
+        df: The rows, bounded or a stream.
+        key: The name of a column, a Column, or a list of them.
+        workers: The number of workers, which is the number of partitions.
+        scheme: The rule that picks the worker of a row.
+        options: Those of the scheme, and `weight`, `capacities`, `watch`.
+
+    Returns:
+        The same rows and columns; partition w holds the rows of worker w.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
+
     >>> from keyspread.spark import balance, session, spread
     >>> rows = session().range(1000).selectExpr("if(id % 3 = 0, 'hot', string(id)) AS k", "id AS v")
     >>> loads = balance(spread(rows, "k", workers=4), workers=4).loads
@@ -64,6 +83,8 @@ def spread(df: DataFrame, key: Key, workers: int, scheme: str | None = None, **o
     (1000, True)
     """
     _refuse_checkpoint(options)
+    if realtime:
+        return spread_records(df, key, workers, scheme, **options)
     if _is_planned(df, scheme) and options.get("watch") is None:
         options.pop("watch", None)
         found = _plan(df, key, checks.whole_number("workers", workers), **options)
@@ -139,17 +160,3 @@ def _plan(df: DataFrame, key: Key, workers: int, *, plan: Plan | None = None, **
             "inside foreachBatch, or leave out plan= and scheme="
         )
     return plan_rows(df, key, workers, **used) if plan is None else plan
-
-
-def plan_options(plan: Plan | None, workers: int, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `keyspread.spark.plan`; check the plan if there is one, which takes no options."""
-    used = resolve(PLANNED).accept(options, also=_PLAN_OPTIONS)
-    if plan is None:
-        return used
-    if used:
-        raise InputError(f"plan= is given, so {min(used)!r} has no effect; leave one of them out")
-    if not isinstance(plan, Plan):
-        raise InputError(f"plan must be a keyspread.Plan, got {plan!r}; Plan.from_json reads a stored one")
-    if plan.workers != workers:
-        raise InputError(f"the plan is for {plan.workers} workers, not for {workers}; make a new one with previous=")
-    return {}

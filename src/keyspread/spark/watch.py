@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyspread import checks
+from keyspread.drawing.picture import Drawn, Picture, hottest_table, of_loads
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.spark.aggregation.way import Way
 from keyspread.spark.capabilities import can_observe, has_function
+from keyspread.spark.observation import Observed
 from keyspread.spark.routing.keys import Key, KeyColumn, column, key_columns
 
 _TOP = "approx_top_k"
@@ -27,7 +28,7 @@ TRACKED = 10_000  # items in the sketch of the hottest keys: a count may be off 
 
 
 @dataclass(frozen=True)
-class Balance:
+class Balance(Drawn):
     """Rows of every worker, and the hottest keys with their rows (estimated, hottest first).
 
     A watch finds the hottest keys only where Spark has `approx_top_k` (4.1 and newer); elsewhere there are none.
@@ -55,6 +56,17 @@ class Balance:
         """The mean absolute deviation of the loads divided by their mean, as Flink shows it."""
         return metrics.skew_score(self.loads)
 
+    def picture(self) -> Picture:
+        """Return the rows of every worker and the hottest keys."""
+        return Picture(
+            f"Balance of {self.loads.size:,} workers",
+            f"{self.rows:,} rows, imbalance {self.imbalance:.2g}",
+            [
+                of_loads("rows", self.loads.tolist()),
+                *([hottest_table(self.hottest, self.rows)] if self.hottest else []),
+            ],
+        )
+
 
 class Watch:
     """Counts rows on their way to the workers, in the same job: no extra pass over the data.
@@ -72,7 +84,7 @@ class Watch:
 
     def __init__(self, hottest: int = 10) -> None:
         self._hottest = checks.whole_number("hottest", hottest, minimum=0)
-        self._observation = Observation()
+        self._observed = Observed()
         self._workers = 0
         self.way: Way | None = None
         """How `aggregate` computes the result, and why; None for `spread`."""
@@ -93,7 +105,7 @@ class Watch:
         seen = [worker_loads(routed, worker, workers)]
         if self._hottest and has_function(routed.sparkSession, _TOP):
             seen.append(F.to_json(_top(key_text(routed, key), self._hottest)).alias("hottest"))
-        return routed.observe(self._observation, *seen)
+        return routed.observe(self._observed.observation, *seen)
 
     def take(self, way: Way, df: DataFrame) -> None:
         """Remember how `aggregate` computes the result."""
@@ -102,20 +114,14 @@ class Watch:
 
     @property
     def balance(self) -> Balance:
-        """The counts of the first action on the DataFrame; waits until it has run."""
+        """The counts of the first action on the DataFrame; waits while it runs.
+
+        Raises an `InputError` if no action has run. Over Spark Connect all loads are 0 then.
+        """
         if not self._workers:
             raise nothing_routed("balance", self.way)
-        seen = self._seen()
+        seen = self._observed.values()
         return Balance(read_loads(seen.get("loads"), self._workers), tuple(read_hottest(seen.get("hottest"))))
-
-    def _seen(self) -> dict[str, Any]:
-        try:
-            return self._observation.get
-        except Py4JError as error:
-            # If Spark knows beforehand that there are no rows, it skips the observation and fails to read it here.
-            if "toPyRow" not in str(error):
-                raise
-            return {}
 
 
 def nothing_routed(what: str, way: Way | None) -> InputError:
@@ -134,6 +140,18 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
     """Count the rows in each partition of a DataFrame that `spread` returned, and with `key` its hottest keys.
 
     This runs a job.
+
+    Args:
+        spread: A DataFrame that `spread` returned.
+        workers: The number of workers that it was spread over.
+        key: The key, to find its hottest values; without it there are none.
+        hottest: How many of them.
+
+    Returns:
+        The rows of every worker, and the hottest keys.
+
+    Raises:
+        InputError: The DataFrame was not spread over so many workers.
 
     >>> from keyspread.spark import balance, session, spread
     >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS k")
@@ -177,7 +195,7 @@ def worker_loads(df: DataFrame, worker: str, workers: int) -> Column:
         counted = f"{_TOP}({worker}, {workers}, {max(TRACKED, 2 * workers)})"
     else:
         # In whole numbers, Spark would cut a worker that is 2.9999999999 after the merge of two parts to 2.
-        counted = f"histogram_numeric(CAST({worker} AS DOUBLE), {workers})"
+        counted = f"histogram_numeric(CAST({worker} AS DOUBLE), {max(workers, 2)})"  # Spark takes no less than 2
     return F.expr(f"to_json({counted})").alias("loads")
 
 

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from keyspread import checks
 from keyspread.evaluation.metrics import window_ends
 from keyspread.streams.encoded import Encoded
-from keyspread.threshold import least_hot_count
+from keyspread.threshold import default_threshold, least_hot_count
 
-HOT_SHARE = 1 / (5 * 50)
-"""Minimum share of a hot key in a profile: the paper's threshold 1/(5n) for n = 50 workers."""
+WORKERS = 50
+"""The number of workers that decides which keys are hot, unless another one is given."""
 
 _POINTS = 60
 _FITTED = 1000
@@ -34,7 +34,7 @@ class Profile:
     p1: float
     """Share of the hottest key."""
     hot_keys: int
-    """Number of keys with a share of at least `HOT_SHARE`."""
+    """Number of keys with a share of at least `hot_from`."""
     hot_share: float
     """Share of all hot keys together."""
     half: int
@@ -55,6 +55,19 @@ class Profile:
     """
     leaders: tuple[tuple[int, float], ...]
     """The hottest key of each window, (hash, share)."""
+    workers: int = WORKERS
+    """The number of workers that the keys are meant for: it decides which of them are hot."""
+
+    @property
+    def hot_from(self) -> float:
+        """Minimum share of a hot key: the paper's threshold 1/(5n) for n workers."""
+        return default_threshold(self.workers)
+
+    @property
+    def drift_in_words(self) -> str:
+        """What the drift of this stream means."""
+        new = "none" if self.drift == 0 else f"{100 * self.drift:.0f} %"
+        return f"{new} of the ten hottest keys of a window are new, on average"
 
     @property
     def p1_over_time(self) -> tuple[float, ...]:
@@ -62,7 +75,7 @@ class Profile:
         return tuple(share for _, share in self.leaders)
 
 
-def profile(encoded: Encoded, windows: int = 10, top: int = 10) -> Profile:
+def profile(encoded: Encoded, windows: int = 10, top: int = 10, workers: int = WORKERS) -> Profile:
     """Profile a stream, as a whole and in windows of equal message counts. All values of an empty stream are 0.
 
     >>> found = profile(Encoded.of(np.array([70, 80, 70, 90, 90, 90])), windows=2, top=1)
@@ -73,11 +86,12 @@ def profile(encoded: Encoded, windows: int = 10, top: int = 10) -> Profile:
     """
     windows = checks.whole_number("windows", windows)
     top = checks.whole_number("top", top, minimum=0)
+    workers = checks.whole_number("workers", workers)
     messages = encoded.messages
     if not messages:
-        return Profile(0, 0, 0.0, 0, 0.0, 0, 0.0, None, (), (), 0.0, ())
+        return Profile(0, 0, 0.0, 0, 0.0, 0, 0.0, None, (), (), 0.0, (), workers)
     ranked = -np.sort(-encoded.counts[encoded.counts > 0])
-    hot = ranked[ranked >= least_hot_count(HOT_SHARE, messages)]
+    hot = ranked[ranked >= least_hot_count(default_threshold(workers), messages)]
     ends = window_ends(messages, windows)
     sizes = np.diff(ends, prepend=0)
     in_windows = [
@@ -99,6 +113,7 @@ def profile(encoded: Encoded, windows: int = 10, top: int = 10) -> Profile:
         leaders=tuple(
             (hottest[0][0], hottest[0][1] / size) for hottest, size in zip(in_windows, sizes.tolist(), strict=True)
         ),
+        workers=workers,
     )
 
 

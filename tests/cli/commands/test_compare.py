@@ -32,6 +32,7 @@ def test_the_command(run, tmp_path):
     assert "clicks.csv, 10 workers, 5 senders" in out
     assert all(scheme in out for scheme in ALL)
     assert "Use planned: " in out
+    assert "× partial-key; includes planning, learning" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= max(80, len(f"Plot written to {tmp_path}/plot.svg"))
     assert (tmp_path / "plot.svg").read_text().lstrip().startswith("<?xml")
 
@@ -42,6 +43,7 @@ def test_the_command_as_json(run):
     assert code == 0
     assert [scheme["scheme"] for scheme in said["schemes"]] == list(ALL)
     assert set(said["frontier"]) <= set(ALL)
+    assert said["rate_includes"].startswith("planning, learning the hot keys, routing")
     assert said["recommended"] is None
     assert said["advice"].startswith("No advice: with 400 messages per window")
     code, out, _ = run(

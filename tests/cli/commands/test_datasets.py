@@ -129,6 +129,21 @@ def test_keys_of_a_drifting_stream_are_found_wherever_they_are(run):
     assert given["drift"] > 0.5
 
 
+def test_the_number_of_workers_decides_which_keys_are_hot(run):
+    few, many = (
+        json.loads(run("describe", "--input", "zipf", *SMALL, "--workers", workers, "--json")[1])
+        for workers in (5, 200)
+    )
+    assert (few["hot_from"], many["hot_from"]) == (1 / 25, 1 / 1000)
+    assert (few["workers"], many["workers"]) == (5, 200)
+    assert few["hot_keys"] < many["hot_keys"]
+    assert few["hot_share"] < many["hot_share"]
+    _, out, _ = run("describe", "--input", "zipf", *SMALL, "--workers", 200)
+    assert "hot keys (at least 0.10 %)" in out
+    assert "With 200 workers, the hottest key alone would keep" in out
+    assert "of the ten hottest keys of a window are new, on average" in " ".join(out.split())
+
+
 def test_describe_a_look_alike(run):
     code, out, err = run("describe", "--input", "CT", "--scale", 0.2)
     assert (code, err) == (0, "")
@@ -302,6 +317,7 @@ REFUSED = [
     ),
     (["describe", "--top", "-1"], "top must be at least 0, got -1"),
     (["describe", "--windows", "0"], "windows must be at least 1, got 0"),
+    (["describe", "--workers", "0"], "workers must be at least 1, got 0"),
     (["describe", "--keys", "0"], "keys must be at least 1, got 0"),
     (["describe", "--skew", "steep"], "(see keyspread datasets describe --help)"),
     ([*DESCRIBE, "ct", "--scale", "3"], "scale is a share"),

@@ -5,9 +5,12 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
+from urllib.request import urlopen
 
 import pytest
 
@@ -143,9 +146,73 @@ def test_a_time_limit_without_a_checkpoint(run, monkeypatch, tmp_path):
     assert not list(tmp_path.glob("keyspread-checkpoint-*"))
 
 
+def test_a_live_page_and_hidden_keys(spark, tmp_path, capfd, monkeypatch):
+    pytest.importorskip("starlette")
+    pytest.importorskip("uvicorn")
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)  # as in `run`, which captures otherwise
+    out = tmp_path / "run.html"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = taken.getsockname()[1]
+    got = {}
+
+    def read():
+        """Read the page while the stream runs."""
+        end = time.monotonic() + 120
+        while time.monotonic() < end and not got.get("batches"):
+            with suppress(OSError), urlopen(f"http://127.0.0.1:{free}/data.json", timeout=5) as answer:
+                got.update(json.load(answer))
+            time.sleep(0.05)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    arguments = ["--streaming", *DRIFT, "--rate", 500, "--batches", 3, "--hide-keys", "--json", "--top", 3]
+    code = main(["run", *map(str, [*arguments, "--page", "--page-address", f"127.0.0.1:{free}", "--page-out", out])])
+    said, noted = capfd.readouterr()
+    reader.join(10)
+    assert code == 0
+    assert f"keyspread: note: live page: http://127.0.0.1:{free}/\n" in noted
+    assert f"keyspread: note: the page is in {out}\n" in noted
+    *lines, _ = [json.loads(line) for line in said.splitlines()]
+    assert len(lines) == 3
+    assert got["batches"] >= 1
+    assert got["title"].startswith("look-ahead, 4 workers: ")
+    keys = {hot["key"] for line in lines for hot in line["hottest"]}
+    assert keys
+    assert all(key.startswith("#") for key in keys)
+    assert all(sum(line["loads_by_hash"]) == sum(line["loads"]) == 500 for line in lines)
+    page = out.read_text(encoding="utf-8")
+    assert any(key in page for key in keys)
+    assert '"batches":3' in page
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", free))
+
+
+def test_without_the_packages_of_the_page(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    code, _, noted = run("--streaming", "--page")
+    assert code == 2
+    assert noted == (
+        "keyspread: error: --page needs starlette, which is not installed: pip install 'keyspread[page]'\n"
+    )
+
+
+def test_the_page_is_for_streams(run):
+    for option in ("--page", "--hide-keys"):
+        code, _, noted = run(option)
+        assert (code, noted) == (2, f"keyspread: error: {option} is for --streaming only: leave it out\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--page-address", "0.0.0.0"], "--page-address has no effect without --page: add it, or leave"),
+        (["--page-token", "a long token"], "--page-token has no effect without --page"),
+        (["--page", "--page-address", "0.0.0.0:80"], "a page at 0.0.0.0 can be read by others: pass a token"),
+        (["--page", "--page-address", "here:"], "--page-address must be HOST or HOST:PORT, such as 127.0.0.1:4050"),
+        (["--page", "--page-address", ":70000"], "--page-address must be HOST or HOST:PORT"),
+        (["--page", "--page-token", "short"], "the token of a page must have at least 8 characters, got 5"),
+        (["--page-out", "."], "--page-out . is a folder: name a file"),
+        (["--page-out", "no/where.html"], "--page-out no/where.html cannot be written: check the folder"),
         (["--rate", "0"], "--rate must be above 0, got 0"),
         (["--rate", "nan"], "rate must be a"),
         (["--trigger", "-1"], "--trigger must be above 0, got -1"),

@@ -14,8 +14,9 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -31,10 +32,12 @@ rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
 """
 
-# The connector of the installed Spark comes first. Maven Central may lack it (seen: all of Spark 4.3.0, and the token
-# provider of 4.2.0), so older ones are tried next: (version of the connector, version of its token provider).
+# Maven Central may lack the connector of the installed Spark, or the token provider that it needs. Seen: all of Spark
+# 4.3.0, the newest patch of every other version, and every token provider from 4.1.0 on. Then a token provider that
+# exists, older patches of the same version, and at last an older version are tried.
 _TOKENS = "spark-token-provider-kafka-0-10_2.13"
-_OLDER = [("4.2.0", "4.2.0"), ("4.2.0", "4.1.0-preview1")]
+_TOKENS_THERE = "4.1.0-preview1"
+_OLDER = "4.2.0"
 
 
 class RegistryOutOfReachError(Exception):
@@ -51,17 +54,26 @@ def connector_jars() -> tuple[str, list[Path]]:
 
     group, module, own = connector().split(":")
     reasons = []
-    for version, tokens in [(own, own), *_OLDER]:
+    is_of_4 = module.endswith("_2.13")
+    versions = [*_patches(own), *([_OLDER] if is_of_4 else [])]
+    for version, tokens in product(versions, [None, *([_TOKENS_THERE] if is_of_4 else [])]):
+        tokens = tokens or version
         name = f"{module}:{version}" + ("" if tokens == version else f" with {_TOKENS}:{tokens}")
         wanted = [(group, module, version)]
         if tokens != version:
             # Not transitive, so that the version that it asks for does not replace the one that exists.
             wanted.append((group, _TOKENS, tokens))
         try:
-            return name, _fetched(f"connector-{version}-{tokens}", wanted, skip_tokens=tokens != version)
+            return name, _fetched(f"{module}-{version}-{tokens}", wanted, skip_tokens=tokens != version)
         except RegistryOutOfReachError as problem:
             reasons.append(str(problem))
     raise RegistryOutOfReachError(reasons[0])
+
+
+def _patches(version: str) -> list[str]:
+    """Return the version and all older patches of it, newest first: 3.5.2, 3.5.1, 3.5.0."""
+    whole, _, patch = version.rpartition(".")
+    return [version] if not patch.isdigit() else [f"{whole}.{number}" for number in range(int(patch), -1, -1)]
 
 
 def broker_jars() -> list[Path]:
@@ -100,7 +112,13 @@ def _resolve(wanted: list[tuple[str, str, str]], jars: Path, cache: Path, skip_t
             f'org={quoteattr(group)} name={quoteattr(module)} rev={quoteattr(version)} transitive="{transitive}"'
         )
         # Spark excludes the same modules when it resolves spark.jars.packages, because it has them.
-        left_out = ["spark-tags_2.13", "scala-library", "hadoop-client-runtime", *([_TOKENS] if skip_tokens else [])]
+        left_out = [
+            "spark-tags_2.12",
+            "spark-tags_2.13",
+            "scala-library",
+            "hadoop-client-runtime",
+            *([_TOKENS] if skip_tokens else []),
+        ]
         has_spark = group == "org.apache.spark" and module != _TOKENS
         excluded = "".join(f'<exclude module="{one}"/>' for one in left_out if has_spark)
         lines.append(f'<dependency {attributes} conf="default->default">{excluded}</dependency>')
@@ -220,15 +238,13 @@ class Broker:
                 self._process.wait()
             self._process = None
 
-    def create_topic(self, name: str, partitions: int = 1) -> None:
+    def create_topic(self, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
         """Create a topic, and return when all of its partitions have leaders."""
-        # CreateTopics, version 2: [name, partitions, replicas, no assignments, no settings], timeout, validate only
-        body = (
-            struct.pack(">i", 1)
-            + _text(name)
-            + struct.pack(">ihii", partitions, 1, 0, 0)
-            + struct.pack(">i?", 30000, False)
-        )
+        # CreateTopics, version 2: [name, partitions, replicas, no assignments, settings], timeout, validate only
+        body = struct.pack(">i", 1) + _text(name) + struct.pack(">ihi", partitions, 1, 0)
+        body += struct.pack(">i", len(settings or {}))
+        body += b"".join(_text(option) + _text(value) for option, value in (settings or {}).items())
+        body += struct.pack(">i?", 30000, False)
         end = time.monotonic() + 30
         while True:
             answer = self._ask(19, 2, body)

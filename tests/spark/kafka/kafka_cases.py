@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 import keyspread as ks
 from keyspread.errors import InputError
 from keyspread.spark import session, spread
+from keyspread.spark.capabilities import has_function
 from keyspread.spark.kafka import (
     as_messages,
     check_topic,
@@ -186,6 +187,10 @@ BAD = [
 ]
 
 
+def as_dict(row):
+    return row if isinstance(row, dict) else row.asDict()  # Spark 3.5 has dicts
+
+
 def test_malformed_values_are_counted_and_set_aside(spark, kafka, topic, tmp_path):
     rows = [(f"k{i}", value) for i, value in enumerate(GOOD + BAD)]
     send(kafka, topic, spark.createDataFrame(rows, "key string, value string"))
@@ -194,7 +199,8 @@ def test_malformed_values_are_counted_and_set_aside(spark, kafka, topic, tmp_pat
     good, bad = split(stream)
     query = kafka_sink(bad, kafka.address, f"{topic}-aside", str(tmp_path)).trigger(availableNow=True).start()
     query.awaitTermination()
-    counted = [progress.observedMetrics["parsed"] for progress in query.recentProgress if progress.observedMetrics]
+    observed = [progress["observedMetrics"] for progress in query.recentProgress]
+    counted = [as_dict(one["parsed"]) for one in observed if one]
     assert sum(one["rows"] for one in counted) == len(GOOD + BAD)
     assert sum(one["malformed"] for one in counted) == len(BAD)
     aside = kafka_source(spark, kafka.address, f"{topic}-aside", streaming=False).collect()
@@ -327,7 +333,8 @@ def test_the_command_runs_on_a_topic_bounded_and_streaming(spark, kafka, topic, 
     assert 900 < first["rows"] <= 1000  # each partition's part of it is rounded down
     assert first["rows"] + second["rows"] == last["total"]["rows_so_far"]
     assert max(first["loads"]) < 1.1 * 1000 / WORKERS
-    assert first["hottest"][0]["key"] == "hot"
+    if has_function(spark, "approx_top_k"):
+        assert first["hottest"][0]["key"] == "hot"
     while last["total"]["rows_so_far"] < 3000:
         (one, last), _ = command(capsys, *streaming, "--batches", 1)
         assert one["rows"] > 0

@@ -1,16 +1,9 @@
-"""Kafka without a broker. kafka_cases.py needs a real one, and runs in a process whose Spark has the connector."""
+"""Kafka without a broker. kafka_cases.py needs a real one: tests/compatibility/test_kafka.py runs it on any Spark."""
 
-import os
-import re
 import socket
-import subprocess
-import sys
 import traceback
-import warnings
-from pathlib import Path
 
 import pytest
-from kafka_broker import connector_jars
 
 pytest.importorskip("pyspark")
 
@@ -19,31 +12,6 @@ from py4j.protocol import Py4JError
 
 from keyspread.errors import InputError
 from keyspread.spark.kafka import check_brokers, connector, kafka_source, parsed, split, with_kafka
-
-CASES = Path(__file__).with_name("kafka_cases.py")
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_the_cases_pass_with_a_real_broker():
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTEST_"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", str(CASES)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-    skipped = re.search(r"^SKIPPED.*?: (.*)$", done.stdout, re.MULTILINE)
-    if skipped:
-        pytest.skip(skipped[1])
-    name, _ = connector_jars()
-    if not connector().endswith(name):
-        warnings.warn(f"tested with {name}: Maven Central lacks a part of {connector()}", UserWarning, stacklevel=1)
-    passed = re.search(r"(\d+) passed", done.stdout)
-    assert passed is not None
-    assert int(passed[1]) >= 10
 
 
 def test_the_connector_belongs_to_the_installed_spark(monkeypatch):

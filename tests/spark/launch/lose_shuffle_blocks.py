@@ -1,4 +1,4 @@
-"""Lose shuffle blocks between the workers of one spread; test_lost_shuffle_blocks.py starts this script.
+"""Lose shuffle blocks between the workers of one spread; compatibility/test_killed_executor.py starts this script.
 
 python lose_shuffle_blocks.py prints one JSON object per scenario: the ids that the workers read, and the orders in
 which each input partition was read. Spark's checksums are off, as they are before Spark 4.2. (With them Spark would
@@ -23,6 +23,7 @@ from keyspread.spark import session, spread
 from keyspread.spark.launch.cluster import Cluster
 
 WORKERS, ROWS, PARTITIONS = 4, 20_000, 4
+BLOCKS = 16  # of each partition; with few of them, all may be on one executor, and nothing is read in another order
 CHECKSUMS = "spark.sql.shuffle.orderIndependentChecksum."
 UNPROTECTED = {CHECKSUMS + "enabled": "false", CHECKSUMS + "enableFullRetryOnMismatch": "false"}
 HALF = [1, 1, 2, 2]
@@ -80,7 +81,7 @@ def main() -> None:
                 **UNPROTECTED,
             },
         )
-        rows = spark.range(0, ROWS, 1, 8).selectExpr("id", f"{HOT} AS key", "id % 100 AS value")
+        rows = spark.range(0, ROWS, 1, BLOCKS).selectExpr("id", f"{HOT} AS key", "id % 100 AS value")
         runs = {}
         for number, (scenario, options) in enumerate(SCENARIOS.items()):
             folder = Path(name) / str(number)

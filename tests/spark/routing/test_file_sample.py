@@ -33,6 +33,16 @@ def test_a_share_of_the_files(spark, folder):
     assert len({frozenset(files_of(sample_files(rows, 0.25, seed=seed))) for seed in range(5)}) > 1
 
 
+@pytest.mark.connect
+def test_the_share_is_right_whatever_the_files_are_called(spark, folder, tmp_path):
+    names = ["a b", "ä", "p%20q", "x+y", "h#i", "q?r", "eq=1,&", "d%41"]
+    for name, file in zip(names, sorted(folder.glob("*.parquet")), strict=True):
+        (tmp_path / f"{name}.parquet").write_bytes(file.read_bytes())
+    rows = spark.read.parquet(str(tmp_path))
+    for seed in range(4):
+        assert sample_files(rows, 0.25, seed=seed).count() == 2 * ROWS
+
+
 def test_the_other_files_are_not_opened(spark, folder, tmp_path):
     """They may be unreadable: only a job that opens them fails."""
     for file in folder.glob("*.parquet"):

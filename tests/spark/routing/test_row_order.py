@@ -1,5 +1,7 @@
 """Where Spark does not protect a retried task, the order of the rows must not matter: same rows, same workers."""
 
+import sys
+import threading
 from itertools import pairwise
 
 import pytest
@@ -16,7 +18,7 @@ import keyspread as ks
 from frames import ONLINE, as_a_bag, places, setting, skewed
 from keyspread.errors import InputError
 from keyspread.spark import balance, plan, spread
-from keyspread.spark.routing.row_order import PROTECTION, fingerprint, is_protected, repeatable_order
+from keyspread.spark.routing.row_order import PROTECTION, fingerprint, is_protected, operators_of, repeatable_order
 from keyspread.spark.routing.worker_udf import in_order
 from keyspread.spark.spread import with_worker
 
@@ -33,6 +35,42 @@ def permuted(rows, salt):
     """Return the rows in one partition, in an order that depends on `salt`, as blocks of a shuffle may arrive."""
     mixed = rows.repartition(1).sortWithinPartitions(F.xxhash64(F.col("id"), F.lit(salt)))
     return mixed.where(F.spark_partition_id() >= 0)  # or the optimizer would drop a sort that another one follows
+
+
+def test_many_threads_look_at_their_plans_at_once(spark, unprotected, capsys):
+    """Each reads its own plan, so every one refuses the rows, and the standard output stays what it was."""
+    changing = spark.range(100).repartition(3, "id").selectExpr("id AS k", "rand(7) AS r")
+    before, refused = sys.stdout, []
+
+    def ask():
+        for _ in range(5):
+            with pytest.raises(InputError, match="the rows depend on the order of rows behind a shuffle"):
+                repeatable_order(changing)
+            refused.append(1)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 20
+    assert sys.stdout is before
+    assert "Exchange" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "fixed"),
+    [
+        ("*(1) Scan KafkaRelation(strategy=Subscribe[clicks], start=EarliestOffsetRangeLimit, end=…) [key#1]", True),
+        ("*(1) Scan ExistingRDD[id#0L]", False),
+        ("*(1) Scan JDBCRelation(t) [numPartitions=1] [id#0]", False),
+        ("*(1) Range (0, 10, step=1, splits=2)", True),
+        ("Exchange hashpartitioning(id#0L, 2)", False),
+    ],
+)
+def test_sources_with_a_fixed_order(line, fixed):
+    (operator,) = operators_of(line)
+    assert operator.keeps_order is fixed
 
 
 def test_both_settings_protect_and_one_alone_does_not(spark):

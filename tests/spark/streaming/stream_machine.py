@@ -34,7 +34,7 @@ from keyspread import ColumnOperator, Operator, hash_keys
 from keyspread.spark.aggregation.column_states import ColumnStates
 from keyspread.spark.aggregation.operator_states import OperatorStates
 from keyspread.spark.aggregation.parameters import parameters_of
-from keyspread.spark.routing.tags import _spark_hash, tags_of
+from keyspread.spark.routing.tags import spark_hash, tags_of
 from keyspread.spark.streaming import window_entries
 from keyspread.spark.streaming.blobs import StateError
 from keyspread.spark.streaming.state import STATE_PARTITIONS, StateRules, packer, processor, unpacker
@@ -246,7 +246,7 @@ class FakeSpark:
             self.processor.init(handle)
             with mock.patch.object(TaskContext, "get", lambda at=partition: self._task(at)):
                 for tag, rows in arrived.items():
-                    if int(_spark_hash(np.array([tag]))[0]) % self.workers == partition:
+                    if int(spark_hash(np.array([tag]), np.array(42))[0]) % self.workers == partition:
                         emitted += self.processor.handleInputRows((tag,), iter(rows), None)
                 for at in sorted(handle.timers):
                     if at * 1000 <= self.watermark:

@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
-from frames import setting
+from frames import needs_state, setting
 from keyspread import InputError, hash_keys
 from keyspread.framing import Frame
 from keyspread.operators import ColumnOperator, Operator
@@ -416,6 +416,7 @@ def summed(table):
     return found.rename_columns(["hash", "key", "n"])
 
 
+@needs_state
 def test_the_state_knows_whose_it_is(monkeypatch):
     """The state of another query is refused when it is read; a blob may have more fields than are compared."""
 
@@ -522,6 +523,7 @@ def test_a_blob_of_another_version_or_damaged_is_one_line():
         assert "\n" not in str(caught.value)
 
 
+@needs_state
 @pytest.mark.parametrize("mode", ["append", "update"])
 def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
     monkeypatch.setattr(TaskContext, "get", lambda: task_in(0, "3"))
@@ -539,6 +541,7 @@ def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
     assert list(handle.kept) == [(10_000_000, 20_000_000)]
 
 
+@needs_state
 def test_a_window_that_ends_between_two_milliseconds_is_open_until_the_second(monkeypatch):
     """Spark counts watermarks and timers in milliseconds. A row of the last microseconds is not late before that."""
     monkeypatch.setattr(TaskContext, "get", lambda: task_in(0, "3"))

@@ -4,6 +4,9 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from stream_machine import STEPS, StreamMachine
 
+from frames import needs_state
 
+
+@needs_state
 def test_the_machine_agrees_with_the_model():
     run_state_machine_as_test(StreamMachine, settings=settings(STEPS, max_examples=60))

@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -163,3 +164,89 @@ def test_bad_input(spark):
         spread(stream, "value", 2, watch=Watch())
     with pytest.raises(InputError, match="keep must be at least 1, got 0"):
         StreamWatch(keep=0)
+
+
+def by_plain_hashing(spark, keys, workers):
+    """Return the rows per partition of Spark's own hash partitioning."""
+    rows = spark.createDataFrame([(key,) for key in keys], "key string")
+    found = rows.selectExpr(f"pmod(hash(key), {workers}) AS w").groupBy("w").count().collect()
+    loads = np.zeros(workers, int)
+    for row in found:
+        loads[row["w"]] = row["count"]
+    return loads.tolist()
+
+
+def test_a_page_also_counts_plain_hashing_and_the_workers_of_hot_keys(spark, batches, tmp_path):
+    lines = tmp_path / "batches.jsonl"
+    watch = StreamWatch(hottest=4, then=[JsonLines(lines)])
+    history = watch.record("counted")
+    query = start(spark, batches[0], tmp_path / "checkpoint", watch)
+    assert query.awaitTermination(120)
+    assert watch.wait(query)
+    watch.close()
+    assert len(watch.batches) == BATCHES
+    for seen, keys in zip(watch.batches, batches[1], strict=True):
+        assert seen.by_hash.tolist() == by_plain_hashing(spark, keys, WORKERS)
+        routed = look_ahead.route(ks.hash_keys(keys), WORKERS).tolist()
+        for (key, _), workers in zip(seen.hottest, seen.workers_of, strict=True):
+            assert set(workers) == {worker for worker, one in zip(routed, keys, strict=True) if one == key}
+    line = json.loads(lines.read_text().splitlines()[-1])
+    assert line["loads_by_hash"] == watch.batches[-1].by_hash.tolist()
+    assert line["hottest"][0]["workers"] == list(watch.batches[-1].workers_of[0])
+    found = history.snapshot()
+    assert (found["batches"], found["rows"], found["running"]) == (BATCHES, ROWS * BATCHES, False)
+    assert found["last"]["by_hash"] > found["last"]["busiest"]
+
+
+def test_hidden_keys_are_nowhere_and_the_same_key_has_the_same_hash(spark, batches, tmp_path):
+    lines = tmp_path / "batches.jsonl"
+    watch = StreamWatch(hottest=5, hide_keys=True, then=[JsonLines(lines)])
+    history = watch.record("hidden")
+    query = start(spark, batches[0], tmp_path / "checkpoint", watch)
+    assert query.awaitTermination(120)
+    assert watch.wait(query)
+    watch.close()
+    history.save(str(tmp_path / "run.html"))
+    everywhere = lines.read_text() + (tmp_path / "run.html").read_text() + repr(watch.batches)
+    for keys in batches[1]:
+        assert not any(f'"{key}"' in everywhere or f"'{key}'" in everywhere for key in set(keys) if key)
+    counts = [Counter(keys) for keys in batches[1]]
+    names = {}
+    for seen, counted in zip(watch.batches, counts, strict=True):
+        for key, rows in seen.hottest:
+            assert key is None or (key.startswith("#") and len(key) == 11)
+            names.setdefault(key, []).append({one for one, count in counted.items() if count == rows})
+    assert any(len(found) > 1 for found in names.values())  # a key that is hot in several batches
+    for found in names.values():
+        assert set.intersection(*found)  # one key explains all of them
+    other = StreamWatch(hide_keys=True)
+    assert other._shown("k1") != watch._shown("k1")  # nobody can look a hash up
+
+
+def test_a_page_is_asked_for_before_spread_and_once(spark):
+    watch = StreamWatch()
+    page = watch.serve(port=0)
+    with pytest.raises(InputError, match=r"has a page already, at http://127\.0\.0\.1:\d+/: open that one"):
+        watch.serve()
+    page.close()
+    late = StreamWatch()
+    spread(spark.readStream.format("rate").load(), "value", 2, watch=late)
+    for ask in (late.serve, late.record):
+        with pytest.raises(InputError, match="ask for the page before spread: it needs counts that are part of the"):
+            ask()
+    late.close()
+
+
+def test_the_end_of_another_query_of_the_session_is_not_the_end_of_this_one():
+    watch = StreamWatch()
+    history = watch.record()
+    watch._workers = 2
+    counted = {"loads": '[{"item": 0, "count": 6}, {"item": 1, "count": 4}]'}
+    progress = SimpleNamespace(
+        observedMetrics={watch._name: counted}, id="q", runId="mine", batchId=0, timestamp="", batchDuration=5
+    )
+    watch.onQueryProgress(SimpleNamespace(progress=progress))
+    watch.onQueryTerminated(SimpleNamespace(runId="other"))
+    assert history.snapshot()["running"]
+    watch.onQueryTerminated(SimpleNamespace(runId="mine"))
+    assert not history.snapshot()["running"]

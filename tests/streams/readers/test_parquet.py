@@ -88,7 +88,10 @@ def test_columns_that_will_not_do(table, options, message):
 
 def test_broken_parquet(write, table):
     data = table.read_bytes()
-    for broken in (data[:-20], data[:-9] + b"\xff" + data[-8:], data[:4] + b"\x00" * 100 + data[104:]):
+    whole = [data[:-20], data[:-9] + b"\xff" + data[-8:]]
+    if int(pa.__version__.partition(".")[0]) >= 16:  # older versions read zeros
+        whole.append(data[:4] + b"\x00" * 100 + data[104:])
+    for broken in whole:
         path = write(broken, "broken.parquet")
         with pytest.raises(
             InputError, match=r"broken\.parquet: broken Parquet file \(.*\): download or write"

@@ -43,7 +43,7 @@ def compare(
     from keyspread.cli.screens import layout
     from keyspread.cli.screens.comparison import show
     from keyspread.evaluation.advice import Sample, advise
-    from keyspread.evaluation.compare import ALL, frontier
+    from keyspread.evaluation.compare import ALL, RATE_INCLUDES, frontier
     from keyspread.evaluation.compare import compare as compare_schemes
 
     stream = stream.with_argument(argument)
@@ -63,11 +63,12 @@ def compare(
             **route.options(),
         )
     encoded = messages.encoded
-    advice = advise(compared, Sample(route.workers, encoded.messages, windows, encoded.keys))
+    sample = Sample(route.workers, encoded.messages, windows, encoded.keys)
+    advice = advise(compared, sample)
     if plot is not None:
         from keyspread.report.compare_plot import plot_comparison
 
-        plot_comparison(f"{messages.title}, {route.workers} workers", compared, plot)
+        plot_comparison(f"{messages.title}, {route.workers} workers", compared, sample, plot)
     if as_json:
         facts = {"input": stream.input, **messages.parameters}
         facts |= {"workers": route.workers, "sources": route.senders, "windows": windows}
@@ -75,6 +76,7 @@ def compare(
             {
                 **facts,
                 "schemes": [result.to_dict() for result in compared],
+                "rate_includes": RATE_INCLUDES,
                 "frontier": [result.scheme for result in frontier(compared)],
                 "recommended": advice.scheme,
                 "advice": advice.text,

@@ -10,7 +10,7 @@ from keyspread.cli.options.command import Command, CommandGroup
 from keyspread.cli.options.groups import option_groups
 from keyspread.cli.options.input import GeneratedInput, OldArgument, StreamInput
 from keyspread.cli.options.output import Json, Overwrite, Plot, Top, output
-from keyspread.cli.options.parsers import FILE
+from keyspread.cli.options.parsers import COUNT, FILE
 from keyspread.cli.options.routing import Windows
 from keyspread.errors import InputError
 
@@ -58,12 +58,15 @@ def describe(
     argument: OldArgument = None,
     top: Top = 10,
     windows: Windows = 10,
+    workers: Annotated[
+        int, output("Number of workers that the stream is for: a key with at least 1/(5·workers) is hot", **COUNT)
+    ] = 50,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Show how skewed a stream is: its hottest keys, the distribution of all keys, and how they change over time.
 
-    [b]keyspread datasets describe --input ct[/b]
+    [b]keyspread datasets describe --input ct --workers 200[/b]
     [b]keyspread datasets describe --input clicks.csv --key user --time at --plot clicks.svg[/b]
     """
     from keyspread import checks
@@ -75,10 +78,11 @@ def describe(
     stream = stream.with_argument(argument)
     checks.whole_number("top", top, minimum=0)
     checks.whole_number("windows", windows)
+    checks.whole_number("workers", workers)
     if plot is not None:
         check_plot(plot)
     messages = read_input(stream, routed=False, maximum=DESCRIBED_MESSAGES)
-    result = profile(messages.encoded, windows, top)
+    result = profile(messages.encoded, windows, top, workers)
     names = messages.names([hash_ for hash_, _ in (*result.top, *result.leaders)])
     if plot is not None:
         from keyspread.report.stream_plot import plot_stream

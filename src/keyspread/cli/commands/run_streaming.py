@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from keyspread import checks
 from keyspread.cli.json_output import print_json
 from keyspread.cli.options.kafka import is_kafka, spark_settings
+from keyspread.cli.options.page import PageOptions
 from keyspread.cli.options.run import RunOptions
 from keyspread.errors import InputError
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from keyspread.job.sources import Source
     from keyspread.job.stream_job import RunningStream
-    from keyspread.spark.streaming.stream_watch import BatchSeen
+    from keyspread.spark.streaming.stream_watch import BatchSeen, StreamWatch
 
 _ENDLESS = ("zipf", "drift")
 _DEFAULT_RATE = 10_000.0
@@ -52,7 +53,7 @@ def run_streaming(options: RunOptions) -> None:
     if spark.master is not None:
         check_master(spark.master)
     finished: queue.SimpleQueue[BatchSeen] = queue.SimpleQueue()
-    watch = StreamWatch(hottest=output.top, keep=_KEPT_BATCHES, then=[finished.put])
+    watch = StreamWatch(hottest=output.top, keep=_KEPT_BATCHES, then=[finished.put], hide_keys=options.page.hide_keys)
     out = layout.console()
     with _checkpoint(streaming.checkpoint) as checkpoint:
         identity |= {"aggregate": aggregates or None, "out": output.out and _absolute(output.out)}
@@ -68,6 +69,8 @@ def run_streaming(options: RunOptions) -> None:
                 running.enter_context(failures_in_one_line(spark.verbose))
                 source = read(session)
             stop = running.enter_context(stop_request())
+            title = f"{scheme}, {layout.many(routing.workers, 'worker')}: {source.title}"
+            running.enter_context(_page(options.page, watch, title, held.note))
             stream = start_stream(
                 source,
                 routing.workers,
@@ -84,7 +87,6 @@ def run_streaming(options: RunOptions) -> None:
             running.callback(watch.close)
             running.callback(stream.query.stop)
             total = _Total(source, scheme, options)
-            title = f"{scheme}, {layout.many(routing.workers, 'worker')}: {source.title}"
             show = running.enter_context(_batch_printer(options, title, out))
             for batch in _until_stopped(stream, finished, stop, streaming.seconds):
                 total.add(batch)
@@ -94,6 +96,26 @@ def run_streaming(options: RunOptions) -> None:
                 total.add(batch := finished.get())
                 show(batch)
     total.print(stream, out)
+
+
+@contextmanager
+def _page(page: PageOptions, watch: "StreamWatch", title: str, note: Callable[[str], None]) -> Iterator[None]:
+    """Serve the live page if it is wanted, and write it to its file when the stream has ended."""
+    if not page.wanted:
+        yield
+        return
+    history = watch.record(title)
+    served = watch.serve(page.host, page.port, page.token) if page.page else None
+    if served is not None:
+        note(f"live page: {served.url}")
+    try:
+        yield
+    finally:
+        if page.page_out is not None:
+            history.save(page.page_out)
+            note(f"the page is in {page.page_out}")
+        if served is not None:
+            served.close()
 
 
 def _until_stopped(
@@ -180,6 +202,7 @@ class _Total:
 
 def _check(options: RunOptions) -> None:
     input, streaming, output = options.input, options.streaming, options.output
+    options.page.check()
     for name in ("rate", "trigger", "seconds"):
         value = getattr(streaming, name)
         if value is None:

@@ -45,6 +45,7 @@ Skew = Annotated[
 Keys = Annotated[int | None, _generated("zipf, drift: number of keys", "1e4 for zipf, 1e5 for drift", **COUNT)]
 _MESSAGES = "zipf, drift: number of messages"
 Messages = Annotated[int | None, _generated(f"{_MESSAGES}; files: maximum to read", "1e6; files: all", **COUNT)]
+MessagesToRun = Annotated[int | None, _generated(_MESSAGES, "1e6; 24000 if three ways are timed", **COUNT)]
 MessagesToDraw = Annotated[int | None, _generated(_MESSAGES, "1e6", **COUNT)]
 MessagesToRead = Annotated[int | None, _files("Maximum number of messages to read per file", default="all", **COUNT)]
 Every = Annotated[int | None, _generated("drift: messages between two changes of the hot keys", "50000", **COUNT)]
@@ -142,6 +143,7 @@ class RunInput(GeneratedInput):
     """What `keyspread run` reads on Spark: a generated stream, files, or a Kafka topic."""
 
     input: RunInputName = DEFAULT_INPUT
+    messages: MessagesToRun = None
     format: RunFormat = None
     key: RunKey = None
     strict: Strict = False

@@ -11,13 +11,7 @@ def check_plot(path: str) -> None:
     """Raise an error if the plot cannot be drawn or written."""
     if not path.lower().endswith(_ENDINGS):
         raise InputError(f"--plot must end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}, got {path}")
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path):
-        raise InputError(f"--plot {path} is a folder: name a file")
-    if not os.path.isdir(folder):
-        raise InputError(f"--plot {path} cannot be written: there is no folder {folder}, create it first")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"--plot {path} cannot be written: check the permissions of {folder}")
+    _check_place(path)
     try:
         import keyspread.report.style  # noqa: F401
     except ModuleNotFoundError as error:
@@ -26,3 +20,20 @@ def check_plot(path: str) -> None:
         raise ExtraMissingError(
             "--plot needs matplotlib, which is not installed: pip install 'keyspread[report]'"
         ) from error
+
+
+def check_svg(path: str) -> None:
+    """Raise an error if this is no place for an SVG, which we draw ourselves, without matplotlib."""
+    if not path.lower().endswith(".svg"):
+        raise InputError(f"--plot must end in .svg here, got {path}")
+    _check_place(path)
+
+
+def _check_place(path: str) -> None:
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        raise InputError(f"--plot {path} is a folder: name a file")
+    if not os.path.isdir(folder):
+        raise InputError(f"--plot {path} cannot be written: there is no folder {folder}, create it first")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"--plot {path} cannot be written: check the permissions of {folder}")

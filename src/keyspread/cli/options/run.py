@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -11,14 +11,44 @@ from keyspread.cli.options import completion, routing
 from keyspread.cli.options.input import RunInput, given
 from keyspread.cli.options.kafka import KafkaOptions
 from keyspread.cli.options.output import Master, Overwrite, Top, Verbose, output, spark
+from keyspread.cli.options.page import PageOptions
 from keyspread.cli.options.parsers import COUNT, FILE, NAME, NUMBER, PATH
 from keyspread.errors import InputError
 
 DEFAULT_TRIGGER = 1.0
+DEFAULT_WORK = "wait:1ms"
 
 
 def _streaming(help: str, *names: str, default: str | bool = False, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel="Streaming", show_default=default, **more)
+
+
+def _timing(help: str, default: str, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel="Timing", show_default=default, **more)
+
+
+@dataclass(frozen=True)
+class RunTiming:
+    """The work per row of the job that is run three ways, and how often."""
+
+    work: Annotated[
+        str | None,
+        _timing("Work per row: wait:TIME, as for a call to a service, cpu:TIME or none", DEFAULT_WORK, metavar="WORK"),
+    ] = None
+    rows: Annotated[
+        int | None,
+        _timing("Rows to time, a random sample", "what plain Spark does in 10 s", **COUNT),
+    ] = None
+    rounds: Annotated[int | None, _timing("How often each way runs", "2", **COUNT)] = None
+    plot: Annotated[
+        str | None, typer.Option(help="Draw the result into this .svg file", rich_help_panel="Timing", **FILE)
+    ] = None
+
+    default_work: ClassVar[str] = DEFAULT_WORK
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that were given."""
+        return given(work=self.work, rows=self.rows, rounds=self.rounds, plot=self.plot)
 
 
 @dataclass(frozen=True)
@@ -46,6 +76,12 @@ class RunRouting:
         """Return the options of the scheme that were given."""
         learning = given(threshold=self.threshold, counters=self.counters, half_life=self.half_life)
         return learning | given(tolerance=self.tolerance, choices=self.choices)
+
+    def of_schemes(self) -> dict[str, Any]:
+        """Return the options that ask for a scheme, by their names on the command line."""
+        plans = {"sample": self.sample, "plan-in": self.plan_in, "previous": self.previous, "plan-out": self.plan_out}
+        found = given(scheme=self.scheme) | self.options() | given(**plans)
+        return {name.replace("_", "-"): value for name, value in found.items()}
 
 
 @dataclass(frozen=True)
@@ -96,7 +132,7 @@ class RunOutput:
     ] = None
     top: Top = 10
     no_compare: Annotated[
-        bool, output("Skip the comparison with other schemes, which routes all rows again", "--no-compare")
+        bool, output("With a scheme: skip the comparison with others, which routes all rows again", "--no-compare")
     ] = False
     out: Annotated[str | None, output("Write the merged rows into this folder", **PATH)] = None
     out_format: Annotated[
@@ -117,6 +153,10 @@ class RunOutput:
         """Return the aggregates by their names; raise an error for one that cannot be merged."""
         return parse_aggregates(self.aggregate or ())
 
+    def of_results(self) -> dict[str, Any]:
+        """Return the options that ask for a result, by their names on the command line."""
+        return given(aggregate=", ".join(self.aggregate) if self.aggregate else None, out=self.out)
+
 
 @dataclass(frozen=True)
 class RunSpark:
@@ -136,9 +176,11 @@ class RunOptions:
 
     input: RunInput
     kafka: KafkaOptions
+    timing: RunTiming
     routing: RunRouting
     streaming: StreamingOptions
     output: RunOutput
+    page: PageOptions
     spark: RunSpark
 
 

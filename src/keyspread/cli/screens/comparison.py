@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def show(title: str, compared: "Sequence[Compared]", advice: "Advice", plot: str | None) -> None:
     """Print the comparison for people."""
-    from keyspread.evaluation.compare import frontier
+    from keyspread.evaluation.compare import RATE_INCLUDES, frontier
 
     out = layout.console()
     table = layout.plain_table("scheme", ("busiest", "in windows", "at the end", "replicas", "per key", "rate"), 5)
@@ -39,7 +39,7 @@ def show(title: str, compared: "Sequence[Compared]", advice: "Advice", plot: str
     for line in (
         "busiest: load of the busiest worker, × an even share, mean over windows",
         "in windows, at the end: imbalance; per key: replicas per key",
-        "rate: messages routed per second, × partial-key",
+        f"rate: messages per second, × partial-key; includes {RATE_INCLUDES}",
         f"{mark} no other scheme is better in both imbalance and replicas",
     ):
         out.print(Text(line, layout.QUIET_STYLE))

@@ -15,9 +15,8 @@ from rich.text import Text
 from keyspread.cli.input_stream import InputStream, clean
 from keyspread.cli.screens import layout
 from keyspread.cli.screens.layout import percent, plain_table
-from keyspread.streams.profile import HOT_SHARE, Profile
+from keyspread.streams.profile import Profile
 
-_WORKERS = 50
 _MOST_RUNS = 12
 
 
@@ -51,7 +50,8 @@ def as_dict(stream: InputStream, result: Profile, names: dict[int, Any], plot: s
         "title": stream.title,
         "parameters": stream.parameters,
         **{name: plain[name] for name in ("messages", "keys", "p1")},
-        "hot_from": HOT_SHARE,
+        "workers": result.workers,
+        "hot_from": result.hot_from,
         **{name: plain[name] for name in ("hot_keys", "hot_share", "half", "evenness", "exponent", "drift")},
         "top": [
             {"key": names[key], "hash": key, "messages": count, "share": count / result.messages}
@@ -111,9 +111,10 @@ def _remarks(stream: InputStream) -> list[str]:
 
 def _facts(result: Profile) -> Table:
     exponent = "none" if result.exponent is None else f"{result.exponent:.2f}"
+    hot_from = percent(result.hot_from)
     return layout.facts(
         [
-            ("messages", f"{result.messages:,}", f"hot keys (at least {percent(HOT_SHARE)})", f"{result.hot_keys:,}"),
+            ("messages", f"{result.messages:,}", f"hot keys (at least {hot_from})", f"{result.hot_keys:,}"),
             ("keys", f"{result.keys:,}", "share of all hot keys", percent(result.hot_share)),
             ("share of the hottest key", percent(result.p1), "keys with half the messages", f"{result.half:,}"),
             ("fitted Zipf exponent", exponent, "evenness (1 is uniform)", f"{result.evenness:.2f}"),
@@ -147,7 +148,7 @@ def _distribution(result: Profile, out: Console, width: int = 66, height: int = 
         for value in logs:
             filled = (value - bottom) * rows_per_decade - (rows - 1 - row)  # part of this cell; 1 or more fills it
             filled = max(filled, 0.5) if row == rows - 1 else filled  # even the rarest keys are visible
-            if value >= math.log10(HOT_SHARE) - 1e-9:
+            if value >= math.log10(result.hot_from) - 1e-9:
                 text.append(full if filled >= 1 else parts[max(0, int(8 * filled))], layout.HEAD_STYLE)
             else:
                 text.append(light if filled >= 0.5 else " ", layout.TAIL_STYLE)
@@ -169,8 +170,7 @@ def _show_drift(stream: InputStream, result: Profile, names: dict[int, Any], out
     wide = [share for share in course for _ in range(max(1, 50 // len(course)))]
     out.print(layout.sparkline(wide, out), style=layout.HEAD_STYLE)
     if len(course) > 1:
-        same = "all" if result.drift == 0 else f"{100 * (1 - result.drift):.0f} %"
-        out.print(f"drift {result.drift:.2f}: {same} of the ten hottest keys stay among them in the next window")
+        out.print(f"drift {result.drift:.2f}: {result.drift_in_words}, compared with the window before")
     runs: list[tuple[int, int, int]] = []
     for key, group in groupby(enumerate(result.leaders), key=lambda window: window[1][0]):
         places = [place for place, _ in group]
@@ -185,12 +185,13 @@ def _show_drift(stream: InputStream, result: Profile, names: dict[int, Any], out
 
 
 def _verdict(result: Profile) -> str:
-    overall, in_window = _WORKERS * result.p1, _WORKERS * max(result.p1_over_time)
-    said = f"With {_WORKERS} workers, the hottest key alone would keep {overall:.1f} of them busy"
+    workers = layout.many(result.workers, "worker")
+    overall, in_window = result.workers * result.p1, result.workers * max(result.p1_over_time)
+    said = f"With {workers}, the hottest key alone would keep {overall:.1f} of them busy"
     # A window with few messages always has a key with a large share of them.
-    if in_window > max(1, 1.5 * overall) and result.messages >= 5 * _WORKERS * len(result.leaders):
+    if in_window > max(1, 1.5 * overall) and result.messages >= 5 * result.workers * len(result.leaders):
         return f"{said}, and up to {in_window:.1f} within a window."
-    return f"{said}." if overall > 1 else f"With {_WORKERS} workers, no key alone would keep one of them busy."
+    return f"{said}." if overall >= 1 else f"With {workers}, no key alone would keep one of them busy."
 
 
 def _moment(seconds: float) -> datetime:

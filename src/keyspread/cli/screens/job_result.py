@@ -1,4 +1,4 @@
-"""What `keyspread run` shows: the chosen scheme beside others, a bar per worker, the hottest keys, a verdict."""
+"""What `keyspread run --scheme` shows: the scheme beside others, a bar per worker, the hottest keys, a verdict."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from keyspread.cli.screens import layout
 
 if TYPE_CHECKING:
     from keyspread.job.batch_job import JobResult
+    from keyspread.job.plain_job import PlainResult
     from keyspread.job.scheme_comparison import Outcome
 
 _IN_WORDS = {"key": "key grouping", "partial-key": "partial key grouping", "shuffle": "shuffling"}
@@ -30,7 +31,7 @@ def show(result: "JobResult", written: Mapping[str, str | None]) -> None:
         out.print(part)
     if result.hottest:
         out.print()
-        out.print(_hottest(result))
+        out.print(hottest_keys(result))
     out.print()
     out.print(Text(verdict(result), "bold"))
     for line in _written(result, written):
@@ -101,7 +102,8 @@ def _bars(result: "JobResult", out: Any) -> list[Any]:
     return [layout.bar_legend(out), layout.bars_side_by_side(loads, out)]
 
 
-def _hottest(result: "JobResult") -> Table:
+def hottest_keys(result: "JobResult | PlainResult") -> Table:
+    """Return the hottest keys with their rows, shares, workers if known, and values."""
     with_workers = all(hot.workers is not None for hot in result.hottest)
     # A plain count is left out: it is in the column `rows`.
     names = [name for name, call in result.aggregates.items() if call != "count(*)"][:_MOST_VALUES]

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keyspread.cli.screens import layout
+from keyspread.experiments.verdict import summary
 
 if TYPE_CHECKING:
     from keyspread.experiments.figure_result import FigureResult
@@ -21,22 +22,17 @@ def show(reproduced: "Sequence[FigureResult]", page: str, simulations: int) -> N
     for title in ("", "where", "claim", "found"):
         table.add_column(title, no_wrap=title in ("", "where"))
     verdicts = [verdict for figure in reproduced for verdict in figure.verdicts]
-    plain = 0 if layout.can_print(out, "✓◐✗") else 1
+    plain = 0 if layout.can_print(out, "✓◐✗·") else 1
     for verdict in verdicts:
         *signs, colour = _MARKS[verdict.outcome]
-        table.add_row(
-            Text(signs[plain], colour), verdict.where.split(",")[0], Text(verdict.claim), Text(verdict.measured)
-        )
+        claim = Text(verdict.claim)
+        if not verdict.is_claim:  # a check of our own set-up, which does not count
+            signs, colour = ["·", "--"], layout.QUIET_STYLE
+            claim = Text(f"{verdict.claim} (not counted: {verdict.check})", layout.QUIET_STYLE)
+        table.add_row(Text(signs[plain], colour), verdict.where.split(",")[0], claim, Text(verdict.measured))
     out.print()
     out.print(table)
     out.print()
-    counts = {outcome: sum(verdict.outcome == outcome for verdict in verdicts) for outcome in _MARKS}
-    summary = ", ".join(f"{number} {_plural(outcome, number)}" for outcome, number in counts.items() if number)
-    out.print(Text(f"{layout.many(len(verdicts), 'claim')}: {summary or 'none'}", "bold"))
+    out.print(Text(summary(verdicts), "bold"))
     out.print(f"{layout.many(simulations, 'simulation')} run; report and plots in {page}", soft_wrap=True)
     out.print()
-
-
-def _plural(outcome: str, number: int) -> str:
-    """'holds in part', 3 → 'hold in part'."""
-    return outcome if number == 1 else outcome.replace("holds", "hold").replace("does not", "do not")

@@ -84,6 +84,7 @@ class ClaimEstimate(Figure):
                 f"{100 * wc.error[most]:.2g} %)",
                 bool(usual.error.max() <= EVEN_ENOUGH and wc.error.max() <= EVEN_ENOUGH),
                 in_part=bool(usual.error.max() <= 5 * EVEN_ENOUGH),
+                words="typically a very accurate approximation of the actual global load of workers",
                 why="Each source sees its own part of the stream. Under PKG and D-C the load of a worker depends on "
                 "how often its keys happen to occur in that part. The error is chance, and shrinks with the length of "
                 "the stream.",
@@ -95,6 +96,7 @@ class ClaimEstimate(Figure):
                 f"{number(wc.uneven[most])} at s = {most}",
                 bool(wc.uneven.max() <= EVEN_ENOUGH),
                 in_part=bool(wc.uneven[5] <= EVEN_ENOUGH),
+                words="The load is determined based only on local information available at the sender",
                 why="Each source may be off by one message per worker, and these errors add up.",
             ),
         ]

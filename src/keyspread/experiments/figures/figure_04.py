@@ -53,13 +53,13 @@ class Figure04(Figure):
         """Draw one line per number of workers."""
         from keyspread.report import style
 
-        picture, axes = style.picture(width=5.4, height=3.4)
+        picture, panel = style.one_panel()
         for look, workers in enumerate(WORKERS):
             line = table[table["workers"] == workers]
-            style.line(axes[0, 0], line["skew"], line["share_of_workers"], look, f"n = {workers}")
-        axes[0, 0].set(xlim=(0, 2.1), xticks=(0.5, 1.0, 1.5, 2.0), xlabel="skew z")
-        axes[0, 0].set(ylim=(0, 1.05), ylabel="d / n")
-        style.legend_below(picture, axes[0, 0])
+            style.line(panel, line["skew"], line["share_of_workers"], look, f"n = {workers}")
+        style.skew_axis(panel)
+        panel.set(ylim=(0, 1.05), ylabel="d / n")
+        style.legend_below(picture, panel)
         return picture
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
@@ -82,6 +82,7 @@ class Figure04(Figure):
                     for n, top in most.items()
                 ),
                 saves,
+                words="Especially at larger scales, n=50 and n=100 workers, d is always smaller than n",
                 why="At some skew the head needs all workers.",
             ),
             judge(
@@ -90,6 +91,7 @@ class Figure04(Figure):
                 "d < n at " + ", ".join(f"{below[n]} of {len(line)} skews (n = {n})" for n, line in lines.items()),
                 all(below[n] == len(line) for n, line in lines.items()),
                 in_part=saves and bool((table["choices"] <= table["workers"]).all()),
+                words="D-Choices reduces the number of workers compared to W-Choices and Round-Robin",
                 why="No d below n is enough "
                 + " and ".join(f"with n = {n} from z = {skew:.1f}" for n, skew in full_from.items())
                 + ". There D-Choices becomes W-Choices, as the paper's own rule says.",
@@ -100,6 +102,7 @@ class Figure04(Figure):
                 "d/n at z = 2.0: " + ", ".join(f"{end:.2f} (n = {n})" for n, end in ends.items()),
                 all(line["choices"].is_monotonic_increasing for line in lines.values())
                 and all(end >= NEARLY_ALL for end in ends.values()),
+                words="we need a large d",
                 why="At some point d decreases with more skew, or it stays well below n.",
             ),
         ]

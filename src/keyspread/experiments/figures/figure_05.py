@@ -81,7 +81,8 @@ class Figure05(Figure):
                 line = table[(table["workers"] == workers) & (table["scheme"] == scheme)]
                 line = line[line["difference_percent"] >= LEAST_DRAWN]
                 style.line(panel, line["skew"], line["difference_percent"], scheme)
-            panel.set(xlim=(0, 2.1), xticks=(0.5, 1.0, 1.5, 2.0), xlabel="skew z", title=f"n = {workers}")
+            style.skew_axis(panel)
+            panel.set_title(f"n = {workers}")
             panel.set(yscale="log", ylim=(LEAST_DRAWN, 100))
         axes[0, 0].set_ylabel("extra replicas over PKG (%)")
         style.legend_below(picture, axes[0, 0])
@@ -111,6 +112,7 @@ def _at_worst(table: pd.DataFrame) -> Verdict:
         f"at most {worst['difference_percent']:+.1f} % ({SCHEMES[worst['scheme']]}, n = {worst['workers']}, "
         f"z = {worst['skew']:.1f})",
         bool(worst["difference_percent"] <= WORST),
+        words="In the worst case, D-C and W-C use at most 30% more memory than PKG",
         why=f"A setting needs over {WORST:.0f} % more replicas than PKG.",
     )
 
@@ -125,6 +127,7 @@ def _up_to_a_quarter(line: pd.DataFrame) -> Verdict:
         f"z = {top['skew']:.1f}",
         bool(abs(top["w-choices"] - W_CHOICES_UP_TO) <= NEAR),
         in_part=bool(abs(middle["w-choices"] - W_CHOICES_UP_TO) <= NEAR),
+        words="for 100 workers W-Choices requires up to 25% more memory compared to PKG",
         why="The maximum is not on the bump.",
     )
 
@@ -136,6 +139,7 @@ def _little_with_few_workers(small: pd.DataFrame) -> Verdict:
         "Sec. 4.2",
         ", ".join(f"at most {found:+.2f} % at n = {n}" for n, found in most.items()),
         all(found <= SIMILAR for found in most.values()),
+        words="an amount of memory similar to PKG when the number of workers is small",
         why="Even with few workers the difference is larger.",
     )
 
@@ -149,6 +153,7 @@ def _considerably_less(large: pd.DataFrame) -> Verdict:
         f"in {less} of the {len(drawn)} settings where W-Choices needs at least {LEAST_DRAWN:g} % more than PKG",
         2 * less > len(drawn),
         in_part=less > 0,
+        words="D-C uses considerably less memory than W-C in most cases",
         why="In most settings D-Choices needs more than half of them.",
     )
 
@@ -164,6 +169,7 @@ def _far_less_in_the_middle(middle: pd.DataFrame) -> Verdict:
         + f"; n = 100, z = 1.0: {at_one['d-choices']:+.1f} % against {at_one['w-choices']:+.1f} %",
         all(part <= FAR_LESS for part in parts.values()),
         in_part=any(part <= FAR_LESS for part in parts.values()),
+        words="D-Choices requires less memory than W-Choices when the skew is moderately high",
         why="At some middle skew D-Choices needs more than a quarter of them.",
     )
 
@@ -182,6 +188,7 @@ def _the_same_in_the_end(large: pd.DataFrame) -> Verdict:
         ),
         growing and bool((end["part"] >= THE_SAME).all()),
         in_part=growing,
+        words="both curves approach the same memory overhead at very high skew",
         why="They approach each other but still differ." if growing else "They do not approach each other throughout.",
     )
 
@@ -205,5 +212,6 @@ def _bump_of_the_head(w_choices: pd.DataFrame) -> Verdict:
         "; ".join(said),
         all(same),
         in_part=any(same),
+        words="the bump primarily depends on the size of the head",
         why="The bump and the largest head are at different skews.",
     )

@@ -59,9 +59,10 @@ class Figure08(Figure):
             workers, head, tail = loads.worker + 1, loads["head"], loads["tail"]
             panel.bar(workers, head, color="#0072B2", label="head")
             panel.bar(workers, tail, bottom=head, color="#E69F00", hatch="///", edgecolor="white", label="tail")
-            panel.axhline(1 / WORKERS, color="black", linestyle=":", linewidth=1)
             panel.set(title=ABBREVIATIONS[scheme], xlabel="worker", xticks=list(workers))
-            panel.grid(axis="x", visible=False)
+            panel.grid(visible=False)  # bars need no grid, and none can then cross them
+            panel.set_ylim(0, 1.12 * float((table["head"] + table["tail"]).max()))
+            style.reference_line(panel, 1 / WORKERS, "even share", right=True)
         axes[0, 0].set_ylabel("share of the messages")
         style.legend_below(picture, axes[0, 0], columns=2)
         return picture
@@ -80,6 +81,7 @@ class Figure08(Figure):
                 f"{overloaded} workers have over 110 % of the even share, the busiest one "
                 f"{100 * (1 + over['partial-key'].max()):.0f} %",
                 overloaded == 2,
+                words="the most frequent key in PKG overloads the two workers responsible for handling it",
                 why="Both choices of the hottest key are the same worker."
                 if overloaded == 1
                 else "With these hash functions other hot keys overload further workers.",
@@ -89,6 +91,7 @@ class Figure08(Figure):
                 "Fig. 8",
                 f"within {100 * over['w-choices'].abs().max():.3f} % of 1/n",
                 bool(over["w-choices"].abs().max() <= EVEN_ENOUGH),
+                words="W-C mixes the head and tail across all the workers, and achieves ideal load balance",
                 why="The stream is too short for the senders to learn its head.",
             ),
             judge(
@@ -98,6 +101,7 @@ class Figure08(Figure):
                 "% above the even share",
                 uneven_head <= EVEN_ENOUGH and 1e-6 < over["round-robin"].max() <= NEAR,
                 in_part=uneven_head <= EVEN_ENOUGH and over["round-robin"].max() <= NEAR,
+                words="RR splits the head evenly across the workers, but falls short of perfect balance",
                 why="With 5 workers the two choices of the tail keys balance the total load completely.",
             ),
         ]

@@ -96,7 +96,8 @@ class Figure09(Figure):
                     rows[f"{value}_low"] / n,
                     rows[f"{value}_high"] / n,
                 )
-            panel.set(title=f"n = {n}", xlabel="skew z", ylim=(0, 1.05))
+            style.skew_axis(panel)
+            panel.set(title=f"n = {n}", ylim=(0, 1.05))
         axes[0, 0].set_ylabel("d / n")
         style.legend_below(picture, axes[0, 0], columns=3)
         return picture
@@ -120,6 +121,7 @@ def _judge_reading(table: pd.DataFrame, value: str, reading: str) -> list[Verdic
             f"within 0.1·n at {100 * close:.0f} % of {points} points; largest difference at {at}",
             close >= 0.9,
             in_part=close >= 0.5,
+            words="D-C is very close to the optimal d",
             why=(
                 "The imbalance of W-C is a few messages, far below the ε that D-C aims at. Matching it takes "
                 "more choices."
@@ -134,6 +136,7 @@ def _judge_reading(table: pd.DataFrame, value: str, reading: str) -> list[Verdic
             + ("above" if off.mean() >= 0 else "below"),
             above >= 0.9,
             in_part=above >= 0.5,
+            words="In all cases, D-C uses a d slightly larger than the minimum",
             why=(
                 "Matching the balance of W-C takes more choices than staying within ε."
                 if strict

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 WORKERS = (20, 50, 100)
 SETTLED = 10  # of 50 windows: the first fifth of the stream is left out
 STABLE = 3.0  # our reading of 'stable': the ratio of the largest to the smallest I(t) after that
-TOLERANCE = 1e-4
 
 
 class Figure12(Figure):
@@ -82,21 +81,25 @@ class Figure12(Figure):
         """Judge the answers to the paper's question Q3 over time."""
         settled = table[(table.slot > SETTLED) & (table.workers >= 50)]
         groups = settled.groupby(["stream", "scheme", "workers"])
-        # Below the tolerance ε the stream is balanced, however much I(t) varies.
-        change = groups.I.max().clip(lower=TOLERANCE) / groups.I.min().clip(lower=TOLERANCE)
+        change = groups.I.max() / groups.I.min()  # infinite if a line touches 0
+        change = change.fillna(1.0)  # 0 throughout
         steady = float((change <= STABLE).mean())
+        by_scheme = (change <= STABLE).groupby("scheme").mean()
         stream, scheme, n = change.idxmax()
         verdicts = [
             judge(
-                "The imbalance is stable over time",
+                f"The imbalance is stable over time (largest I(t) at most {STABLE:.0f} × the smallest)",
                 "Fig. 12, Q3",
-                f"after the first fifth of the stream I(t) varies by at most a factor of {STABLE:.0f} in "
-                f"{100 * steady:.0f} % of the lines (n = 50 and 100); largest factor {number(change.max())} "
-                f"({stream}, {ABBREVIATIONS[scheme]}, n = {n})",
+                f"after the first fifth of the stream so in {100 * steady:.0f} % of the {len(change)} lines for n = 50 "
+                "and 100 ("
+                + ", ".join(f"{ABBREVIATIONS[one]} {100 * share:.0f} %" for one, share in by_scheme.items())
+                + f"); largest factor {number(change.max())} ({stream}, {ABBREVIATIONS[scheme]}, n = {n})",
                 steady == 1,
                 in_part=steady >= 0.5,
-                why="On a stream that drifts, I(t) jumps when the hot keys change. W-C then makes up for it "
-                "completely. PKG improves over time, because each phase overloads other workers.",
+                words="overall the imbalance remains relatively stable throughout the simulation",
+                why="I(t) counts from the start of the stream. On a stream that does not drift, D-C and W-C are off by "
+                "about the same number of messages throughout, so their I(t) falls as the stream gets longer. On a "
+                "stream that drifts, it jumps when the hot keys change, and W-C makes up for it again.",
             )
         ]
         if {"WP", "TW", "CT"} <= set(table.stream.unique()):
@@ -111,7 +114,9 @@ class Figure12(Figure):
                     "and TW (D-C and W-C)",
                     bool(times >= STABLE),
                     in_part=bool(times >= 1),
+                    words="the concept drift in the CT dataset makes the task harder",
                     why="The streams are too short to learn their hot keys.",
+                    check="We put this drift into the look-alike: that we see it again says nothing about CT.",
                 )
             )
         return verdicts

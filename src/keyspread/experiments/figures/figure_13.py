@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 OURS = ("d-choices", "w-choices")
 MATCHES = 0.9  # our reading of 'match': × the throughput of SG
-BEST_OF_PKG, BEST_OF_KG = 1.5, 2.3
-ABOUT = 2.0  # our reading of 'about': at most this factor more
+BEST_OF_PKG, BEST_OF_KG = 1.5, 2.3  # in the text of Sec. 5
+IMPROVED_PKG, IMPROVED_KG = 150, 230  # in %, in the abstract, the introduction and the conclusion
+ABOUT = 2.0  # our reading of 'about': at most this factor more or less
 FRACTION = 0.5  # our reading of 'a fraction of the cost': × the replicas of SG
 PREDICTED = 0.3  # largest relative difference between measurement and model
 
@@ -31,7 +32,8 @@ class Figure13(Figure):
     paper = (
         "On Storm, with 48 sources, 80 workers and 1 ms of work per message: KG has the lowest throughput. PKG is "
         "better but does not match SG. D-C and W-C match SG at a fraction of its cost. In the best case they reach "
-        "1.5 times the throughput of PKG and 2.3 times that of KG."
+        "1.5 times the throughput of PKG and 2.3 times that of KG. (The abstract, the introduction and the conclusion "
+        "call the same result an improvement by 150 % and 230 %, which would be 2.5 times and 3.3 times.)"
     )
     method = (
         "On Spark: one batch, from sending the first message to the last merged result; every merged result is "
@@ -83,7 +85,8 @@ class Figure13(Figure):
             _order(rate),
             _match(rate),
             _harder(rate),
-            *_best_case(rate),
+            _best_case(rate),
+            _abstract(rate),
             _cost(measured.pivot(index="skew", columns="scheme", values="replicas")),
             _model(measured),
         ]
@@ -97,6 +100,7 @@ def _order(rate: pd.DataFrame) -> Verdict:
         "; ".join(f"z = {z}: KG {kg[z]:.3f} and PKG {pkg[z]:.3f} of SG" for z in rate.index),
         bool((kg < pkg).all() and (pkg < MATCHES).all()),
         in_part=bool((pkg < MATCHES).all()),
+        words="PKG performs better than KG, however it is not able to match SG",
         why="If both choices of the hottest key are the same worker, PKG is as bad as KG.",
     )
 
@@ -109,6 +113,7 @@ def _match(rate: pd.DataFrame) -> Verdict:
         "; ".join(f"z = {z}: D-C {ours.loc[z, OURS[0]]:.2f}, W-C {ours.loc[z, OURS[1]]:.2f}" for z in ours.index),
         bool((ours >= MATCHES).all(axis=None)),
         in_part=bool((ours >= 0.75).all(axis=None)),
+        words="able to match the throughput of SG",
         why="The sources run in Python here, or other work on the machine disturbed one of the runs.",
     )
 
@@ -124,36 +129,50 @@ def _harder(rate: pd.DataFrame) -> Verdict:
         ),
         all(falls.values()),
         in_part=any(falls.values()),
+        words="increasing the skew makes the problem harder for both KG and PKG",
         why="The skews are too close to each other, or with this seed other hot keys share the worker.",
     )
 
 
-def _best_case(rate: pd.DataFrame) -> list[Verdict]:
+def _best_case(rate: pd.DataFrame) -> Verdict:
     least = rate[list(OURS)].min(axis=1)
     pkg, kg = float((least / rate["partial-key"]).max()), float((least / rate["key"]).max())
-    measured = f"the lower of the two reaches {pkg:.1f} × PKG and {kg:.1f} × KG"
-    return [
-        judge(
-            f"In the best case D-C and W-C reach at least {BEST_OF_PKG} × the throughput of PKG and {BEST_OF_KG} "
-            "× that of KG",
-            "Fig. 13, Q4",
-            measured,
-            pkg >= BEST_OF_PKG and kg >= BEST_OF_KG,
-            in_part=pkg >= BEST_OF_PKG or kg >= BEST_OF_KG,
-            why="The time that Spark needs to send and to merge outweighs the work: measure for longer (--seconds).",
-        ),
-        judge(
-            f"The gain over PKG and KG is about that large (at most {ABOUT:g} × as much)",
-            "Fig. 13, Q4",
-            measured,
-            pkg <= ABOUT * BEST_OF_PKG and kg <= ABOUT * BEST_OF_KG,
-            why="At z = 2.0 the hottest key has 61 % of the messages. At 1 ms per message, the one worker that gets "
-            "them (KG) limits the stream to 1,640 messages per second, two workers (PKG) to twice that, 80 evenly "
-            "loaded workers to 80,000. If KG had this limit in the paper too, 2.3 × means that SG, D-C and W-C "
-            "stopped near 3,800 messages per second: something other than the workers limited them, which the paper "
-            "does not name. Here nothing else does.",
-        ),
-    ]
+    about = [1 / ABOUT <= gain / said <= ABOUT for gain, said in ((pkg, BEST_OF_PKG), (kg, BEST_OF_KG))]
+    return judge(
+        f"In the best case D-C and W-C have about {BEST_OF_PKG} × the throughput of PKG and {BEST_OF_KG} × that of KG "
+        f"(within a factor of {ABOUT:g})",
+        "Fig. 13, Q4",
+        f"the lower of the two reaches {pkg:.1f} × PKG and {kg:.1f} × KG",
+        all(about),
+        in_part=any(about),
+        words="a throughput 1.5 times higher than PKG, and 2.3 times higher than KG",
+        why="Ours is much larger. At z = 2.0 the hottest key has 61 % of the messages. At 1 ms per message, the one "
+        "worker that gets them (KG) limits the stream to 1,640 messages per second, two workers (PKG) to twice that, "
+        "80 evenly loaded workers to 80,000. If KG had this limit in the paper too, 2.3 × means that SG, D-C and W-C "
+        "stopped near 3,800 messages per second: something other than the workers limited them, which the paper "
+        "does not name. Here nothing else does."
+        if pkg > BEST_OF_PKG
+        else "The time that Spark needs to send and to merge outweighs the work: measure for longer (--seconds).",
+    )
+
+
+def _abstract(rate: pd.DataFrame) -> Verdict:
+    least = rate[list(OURS)].min(axis=1)
+    pkg, kg = (100 * (float((least / rate[scheme]).max()) - 1) for scheme in ("partial-key", "key"))
+    said = {"PKG": (pkg, IMPROVED_PKG), "KG": (kg, IMPROVED_KG)}
+    about = [1 / ABOUT <= gain / percent <= ABOUT for gain, percent in said.values()]
+    return judge(
+        f"The throughput improves by up to {IMPROVED_PKG} % over PKG and {IMPROVED_KG} % over KG (within a factor of "
+        f"{ABOUT:g})",
+        "Abstract, Sec. 1",
+        " and ".join(f"by {gain:,.0f} % over {name}" for name, (gain, _) in said.items()),
+        all(about),
+        in_part=any(about),
+        words="an improvement of up to 150% in throughput … over PKG; 230% over key grouping",
+        why=f"The paper gives two different numbers for the same result: improving by {IMPROVED_PKG} % and "
+        f"{IMPROVED_KG} % is {1 + IMPROVED_PKG / 100:g} × and {1 + IMPROVED_KG / 100:g} ×, but its text says "
+        f"{BEST_OF_PKG} × and {BEST_OF_KG} ×. Ours is larger than both.",
+    )
 
 
 def _cost(replicas: pd.DataFrame) -> Verdict:
@@ -167,6 +186,7 @@ def _cost(replicas: pd.DataFrame) -> Verdict:
         ),
         bool((part <= FRACTION).all(axis=None)),
         in_part=bool((part < 1).all(axis=None)),
+        words="at a fraction of its cost",
         why="In such a short run most keys occur once or twice, which costs the same with every scheme.",
     )
 
@@ -174,10 +194,11 @@ def _cost(replicas: pd.DataFrame) -> Verdict:
 def _model(measured: pd.DataFrame) -> Verdict:
     off = measured.working_rate / measured.predicted_rate
     return judge(
-        f"Our claim: the largest load predicts the throughput while workers work (within {100 * PREDICTED:.0f} %)",
+        f"The largest load predicts the throughput while workers work (within {100 * PREDICTED:.0f} %)",
         "model",
         f"measured {off.min():.2f} to {off.max():.2f} of the model",
         bool((abs(off - 1) <= PREDICTED).all()),
         in_part=bool((abs(off - 1) <= PREDICTED).mean() >= 0.5),
         why="The workers do not all start at once: on few cores, starting 80 tasks takes part of the time.",
+        check="Our own model, which is no claim of the paper.",
     )

@@ -21,6 +21,8 @@ HALF = (0.35, 0.65)  # our reading of 'about half'
 SMALL = 2.0  # our reading of 'a small difference': at most this factor
 CLOSE = 2.0  # our reading of 'very close': at most this factor
 UNDER_PKG, UNDER_KG, SG_UNDER_PKG = 0.60, 0.75, 3.0
+POINTS = 0.15  # our reading of 'by 60 %': this much more or less
+ABOUT = 2.0  # our reading of 'up to 3 times': at most this factor more or less
 
 
 class Figure14(Figure):
@@ -105,6 +107,7 @@ class Figure14(Figure):
         return [
             _modest_skew(p99),
             _half(average),
+            _worse_than_shuffling(p99),
             _up_to_three(p99),
             _close_to_shuffling(p99),
             _best_case(p99, "Fig. 14, Q4", "with queues"),
@@ -120,6 +123,7 @@ def _modest_skew(p99: pd.DataFrame) -> Verdict:
         "Fig. 14, Q4",
         f"99th percentile {p99.loc[z, 'key']:.2g} s with KG, {p99.loc[z, 'shuffle']:.2g} s with SG: {ratio:,.0f} ×",
         bool(ratio <= SMALL),
+        words="with modest skew the difference is small",
         why="The hottest key has a third of all messages even at z = 1.4. At any rate that needs 80 workers, this is "
         "more than one worker can process. The paper's cluster was limited by something else before (see figure 13).",
     )
@@ -135,20 +139,36 @@ def _half(average: pd.DataFrame) -> Verdict:
         f"{average.loc[z, 'key']:.2g} s, {100 * ratio:.0f} %",
         bool(HALF[0] <= ratio <= HALF[1]),
         in_part=bool(ratio < 1),
+        words="introducing about 50% of the latency of KG at the highest skew",
         why="Each of its two workers has half of the load. The time in which messages arrive counts for both "
         "schemes, so the ratio approaches one half only in a long run.",
+    )
+
+
+def _worse_than_shuffling(p99: pd.DataFrame) -> Verdict:
+    ratio = p99["partial-key"] / p99["shuffle"]
+    return judge(
+        "PKG does not match the latency of SG at any skew",
+        "Fig. 14, Q4",
+        "99th percentile of PKG " + ", ".join(f"{ratio[z]:,.1f} × that of SG at z = {z}" for z in p99.index),
+        bool((ratio > 1).all()),
+        in_part=bool((ratio > 1).any()),
+        words="for all settings it is not able to match the latency provided by SG",
+        why="The machine was too busy to serve even short queues in time.",
     )
 
 
 def _up_to_three(p99: pd.DataFrame) -> Verdict:
     ratio = p99["partial-key"] / p99["shuffle"]
     return judge(
-        f"The latency of SG is up to {SG_UNDER_PKG:g} times smaller than that of PKG, or more",
+        f"The latency of SG is up to about {SG_UNDER_PKG:g} times smaller than that of PKG (within a factor "
+        f"of {ABOUT:g})",
         "Fig. 14, Q4",
-        "99th percentile " + ", ".join(f"{ratio[z]:,.0f} × smaller at z = {z}" for z in p99.index),
-        bool(ratio.max() >= SG_UNDER_PKG),
-        in_part=bool(ratio.max() > 1),
-        why="The machine was too busy to serve even short queues in time.",
+        f"99th percentile up to {ratio.max():,.0f} times smaller",
+        bool(SG_UNDER_PKG / ABOUT <= ratio.max() <= SG_UNDER_PKG * ABOUT),
+        words="which can be up to 3 times smaller",
+        why="The two busiest workers of PKG are overloaded at any rate that needs 80 workers. Their queues grow as "
+        "long as messages arrive, and those of SG do not: the factor depends on the length of the run.",
     )
 
 
@@ -164,6 +184,7 @@ def _close_to_shuffling(p99: pd.DataFrame) -> Verdict:
         ),
         bool((ratio <= CLOSE).all(axis=None)),
         in_part=bool((ratio <= CLOSE).any(axis=None)),
+        words="able to provide latencies very close to the ones obtained by SG",
         why="A source of D-C sends hot keys to two workers until it has computed d, here after about 60 messages. "
         "With 48 sources, more than 1 % of the messages of a short run wait in the queues that grow there. W-C has "
         "no d to compute; it is a few milliseconds slower than SG because of the machine.",
@@ -173,13 +194,17 @@ def _close_to_shuffling(p99: pd.DataFrame) -> Verdict:
 def _best_case(p99: pd.DataFrame, where: str, how: str) -> Verdict:
     most = p99[list(OURS)].max(axis=1)
     pkg, kg = float((1 - most / p99["partial-key"]).max()), float((1 - most / p99["key"]).max())
+    about = [abs(pkg - UNDER_PKG) <= POINTS, kg >= UNDER_KG]
     return judge(
-        f"In the best case the 99th percentile of D-C and W-C is {100 * UNDER_PKG:.0f} % below that of PKG and over "
-        f"{100 * UNDER_KG:.0f} % below that of KG ({how})",
+        f"In the best case the 99th percentile of D-C and W-C is about {100 * UNDER_PKG:.0f} % below that of PKG "
+        f"(within {100 * POINTS:.0f} points) and over {100 * UNDER_KG:.0f} % below that of KG ({how})",
         where,
         f"the higher of the two is {100 * pkg:.1f} % below PKG and {100 * kg:.1f} % below KG",
-        pkg >= UNDER_PKG and kg >= UNDER_KG,
-        in_part=pkg > 0 and kg > 0,
-        why="A micro-batch has a fixed cost with every scheme and waits for its slowest worker. The shorter the run, "
+        all(about),
+        in_part=any(about),
+        words="reduce the 99th percentile latency of PKG by 60%, and the latency of KG by over 75%",
+        why="The latency of PKG falls by more than the paper says, for the reason given above."
+        if pkg > UNDER_PKG
+        else "A micro-batch has a fixed cost with every scheme and waits for its slowest worker. The shorter the run, "
         "the more the fixed cost counts.",
     )

@@ -31,14 +31,14 @@ class SqlParts:
         self._names = list(names)
         self._keys, self._results = plain[: len(names)], plain[len(names) :]
         self._wanted = [_for_type(one, field.dataType) for one, field in zip(wanted, self._results, strict=True)]
-        self._key_names = [f"keyspread_key_{i}" for i in range(len(names))]
+        self.key_names = [f"keyspread_key_{i}" for i in range(len(names))]
         self._kinds = self._checked_kinds(df)
         self.identity: Any = _identity(aggregates, wanted)
 
     @property
     def schema(self) -> StructType:
         """The schema of the rows of parts: the key and the parts."""
-        keys = [StructField(name, field.dataType) for name, field in zip(self._key_names, self._keys, strict=True)]
+        keys = [StructField(name, field.dataType) for name, field in zip(self.key_names, self._keys, strict=True)]
         return StructType([*keys, *self._kinds])
 
     def partial(self, rows: DataFrame, worker: str | None = None) -> DataFrame:
@@ -47,10 +47,12 @@ class SqlParts:
         Rows are then already on their workers. Because the worker is a grouping column, Spark sees that no further
         exchange is needed.
         """
-        keys = [column(rows, name).alias(alias) for name, alias in zip(self._names, self._key_names, strict=True)]
-        if worker is None:
-            return rows.groupBy(*keys).agg(*self._parts())
-        return rows.groupBy(worker, *keys).agg(*self._parts()).drop(worker)
+        return self.grouped(rows) if worker is None else self.grouped(rows, worker).drop(worker)
+
+    def grouped(self, rows: DataFrame, *before: str) -> DataFrame:
+        """Compute the parts per key and per value of other columns, which stay in the result before the key."""
+        keys = [column(rows, name).alias(alias) for name, alias in zip(self._names, self.key_names, strict=True)]
+        return rows.groupBy(*before, *keys).agg(*self._parts())
 
     def merge(self, parts: DataFrame) -> DataFrame:
         """Merge the parts of each key into one."""
@@ -60,7 +62,7 @@ class SqlParts:
             for merged in one.rule.merged
         ]
         # Each sum of decimals adds ten digits to the type: cast back, so that it can be merged again.
-        return parts.groupBy(*self._key_names).agg(
+        return parts.groupBy(*self.key_names).agg(
             *(
                 (one.cast(kind.dataType) if isinstance(kind.dataType, DecimalType) else one).alias(kind.name)
                 for one, kind in zip(merged, self._kinds, strict=True)
@@ -79,7 +81,7 @@ class SqlParts:
         ]
         kinds = merged.select(*results).schema.fields  # only analysed, never run
         return merged.select(
-            *(F.col(name).alias(field.name) for name, field in zip(self._key_names, self._keys, strict=True)),
+            *(F.col(name).alias(field.name) for name, field in zip(self.key_names, self._keys, strict=True)),
             *(
                 # Stored types may differ in nullability only, and Spark refuses to cast those.
                 (

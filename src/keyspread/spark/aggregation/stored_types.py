@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from keyspread.arrow_types import is_binary_view, is_string_view
+
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
@@ -69,8 +71,13 @@ def is_stored_as(found: pa.DataType, wanted: pa.DataType) -> bool:
         names = [[field.name for field in kind] if kinds.is_struct(kind) else None for kind in (found, wanted)]
         same = names[0] == names[1] and kinds.is_map(found) == kinds.is_map(wanted) and kinds.is_nested(wanted)
         return bool(same) and all(map(is_stored_as, _children(found), _children(wanted)))
-    alike = (("is_string", "is_string_view"), ("is_binary", "is_binary_view"), ("is_decimal",), ("is_date",))
-    return any(all(any(getattr(kinds, one)(kind) for one in family) for kind in (found, wanted)) for family in alike)
+    alike = (
+        (kinds.is_string, is_string_view),
+        (kinds.is_binary, is_binary_view),
+        (kinds.is_decimal,),
+        (kinds.is_date,),
+    )
+    return any(all(any(is_of(kind) for is_of in family) for kind in (found, wanted)) for family in alike)
 
 
 def comparable_values(column: Any) -> list[Any]:

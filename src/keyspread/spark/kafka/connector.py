@@ -29,6 +29,13 @@ def with_kafka(config: Mapping[str, Any] | None = None, version: str | None = No
     that name a Kafka connector already, in `spark.jars` or `spark.jars.packages`, are returned unchanged, as are those
     of a Spark Connect server (`sc://`), which has its own.
 
+    Args:
+        config: Settings of the session.
+        version: The version of Spark, by default the installed one.
+
+    Returns:
+        The settings with the connector.
+
     >>> with_kafka({"master": "local[2]"}, version="4.2.0")["spark.jars.packages"]
     'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
     """

@@ -33,6 +33,25 @@ def kafka_sink(
     structs, arrays and maps as JSON, other types as text. Without a column `value`, the message is a JSON object of all
     columns except the key; without a column `key`, it has no key. `options` are those of Spark's Kafka sink and, with
     the prefix `kafka.`, those of Kafka's producer.
+
+    Args:
+        df: A stream of rows.
+        brokers: The addresses of the brokers, host:port, separated by commas.
+        topic: The topic that gets the messages.
+        checkpoint: The folder for the checkpoint of the query.
+        key: The column that is sent as the key.
+        value: The column that is sent as the value.
+        mode: The output mode.
+        options: Those of Spark's Kafka sink.
+
+    Returns:
+        A writer of the stream: call `start()`.
+
+    Raises:
+        InputError: No broker answers, or the topic does not exist.
+
+    >>> from keyspread.spark.kafka import kafka_sink
+    >>> query = kafka_sink(rows, "broker:9092", "results", "s3a://bucket/7").start()  # doctest: +SKIP
     """
     if not df.isStreaming:
         raise InputError(

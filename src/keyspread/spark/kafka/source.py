@@ -63,6 +63,20 @@ def kafka_source(
 
     Brokers and topics are checked before anything starts. Over Spark Connect only the server could do that, so a query
     fails with Spark's own error there.
+
+    Args:
+        spark: A session with the connector, see `with_kafka`.
+        brokers: The addresses of the brokers, host:port, separated by commas.
+        topic: The topic, or several.
+
+    Returns:
+        The messages as rows: key, value, topic, partition, offset, timestamp.
+
+    Raises:
+        InputError: No broker answers, or the topic does not exist.
+
+    >>> from keyspread.spark.kafka import kafka_source
+    >>> clicks = kafka_source(spark, "broker:9092", "clicks")  # doctest: +SKIP
     """
     topics = checked_topics(topic)
     names = [*checked_names(key, value, _POSITION), *_POSITION]

@@ -33,6 +33,24 @@ def parsed(
     counts rows and malformed rows (`observedMetrics`). `options` are those of Spark's JSON reader.
 
     `split` separates the malformed rows.
+
+    Args:
+        df: Messages as `kafka_source` returns them.
+        schema: The fields of the JSON values.
+        value: The column with the JSON text.
+        observe: The name under which the progress of a query counts rows.
+        options: Those of Spark's JSON reader.
+
+    Returns:
+        The same rows, with the fields as columns.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
+
+    >>> from keyspread.spark import session
+    >>> rows = session().createDataFrame([('{"user": "anna"}',), ("{",)], "value string")
+    >>> [(row["user"], row["_malformed"]) for row in parsed(rows, "user STRING").collect()]
+    [('anna', None), (None, '{')]
     """
     if value not in df.columns:
         raise InputError(f"there is no column {value!r} to parse: the columns are {', '.join(df.columns)}")
@@ -69,6 +87,22 @@ def split(df: DataFrame, *, value: str = "value") -> tuple[DataFrame, DataFrame]
 
     Together they are all rows. Two queries on the parts of a stream each read the topic; to read it once, split inside
     `foreachBatch`, with the batch persisted.
+
+    Args:
+        df: Rows that `parsed` returned.
+        value: The name of the column with the text of malformed rows.
+
+    Returns:
+        The well-formed and the malformed rows.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
+
+    >>> from keyspread.spark import session
+    >>> rows = session().createDataFrame([('{"user": "anna"}',), ("{",)], "value string")
+    >>> good, bad = split(parsed(rows, "user STRING"))
+    >>> good.count(), bad.collect()[0]["value"]
+    (1, '{')
     """
     if MALFORMED not in df.columns:
         raise InputError(f"there is no column {MALFORMED!r}: pass the result of parsed()")

@@ -21,6 +21,10 @@ from keyspread.errors import JavaMissingError
 _MODULE = "--add-modules=jdk.incubator.vector"
 _AS_SPARK = ("-XX:+IgnoreUnrecognizedVMOptions", _MODULE)  # Java 8 knows no modules
 
+# Options of a JVM that lives for minutes: the second compiler does not pay. Without it Java reserves 48 MB for compiled
+# code instead of 240, which the classes that Spark generates fill: "Out of space in CodeCache".
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+
 _ABSENT = {
     "JAVA_HOME": "JAVA_HOME is not set",
     "PATH": "no java is on PATH",

@@ -144,7 +144,7 @@ class _Grouping:
         head = Head(keys, once, np.zeros(keys.size, np.int32), once[1:], np.full(keys.size, SLOTS, np.int64))
         table = Plan(1, np.zeros(self.buckets, np.int32), head, np.zeros(1, np.int64)).table
         bucket = steps.add("bucket", in_bucket)
-        hot, _ = hot_key(steps, steps.look_up("entry", table.buckets, bucket), HASH, table)
+        hot, _ = hot_key(steps, HASH, bucket, table)
         slot = steps.add("slot", slot_of(steps.add("position", POSITION)))
         cell = cell_of(steps, hot, slot, self.first[:-1], SLOT_BITS - self.bits)
         return steps.result("group", f"CASE WHEN {hot} IS NULL THEN {bucket} ELSE {cell} END")

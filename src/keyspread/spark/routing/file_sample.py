@@ -1,7 +1,6 @@
 """A sample of the rows that reads a share of the input files, where Spark can leave files out."""
 
 from math import ceil
-from urllib.parse import unquote
 
 import numpy as np
 from pyspark.errors import AnalysisException
@@ -20,7 +19,7 @@ def sample_files(df: DataFrame, share: float, seed: int) -> DataFrame | None:
     The share is rounded up to whole files, and of their rows a part is taken at random. Spark knows the name of a file
     before it reads it, so it does not open the others.
     """
-    names = [unquote(file.rsplit("/", 1)[-1]) for file in df.inputFiles()]
+    names = [file.rsplit("/", 1)[-1] for file in df.inputFiles()]  # a space is "%20" here and in the metadata
     if not names or _NAME.split(".")[0] in df.columns:
         return None
     # Files are chosen by a hash of seed and name, which Spark computes as we do. So no list of files is in the plan.

@@ -45,6 +45,12 @@ def key_columns(df: DataFrame, key: Key) -> Sequence[KeyColumn]:
     return columns
 
 
+def check_frame(name: str, value: object) -> None:
+    """Refuse what is no DataFrame, classic or of Spark Connect."""
+    if not hasattr(value, "isStreaming"):
+        raise InputError(f"{name} must be a DataFrame, got {value!r:.100}")
+
+
 def key_parts(key: Key) -> list[KeyColumn]:
     """Return the key as a list of names and Columns."""
     columns = [key] if isinstance(key, str) or is_column(key) else list(key) if isinstance(key, Sequence) else []

@@ -15,13 +15,22 @@ from keyspread.spark.routing.tables import look_up
 
 POSITION = "monotonically_increasing_id()"
 
+MOST_COMPARED = 16
+"""Hot keys up to which a row's key is compared with each of them."""
+
 
 def with_planned_worker(
-    df: DataFrame, hash_: Column, plan: Plan, worker: str, labels: npt.NDArray[np.int64] | None = None
+    df: DataFrame,
+    hash_: Column,
+    plan: Plan,
+    worker: str,
+    labels: npt.NDArray[np.int64] | None = None,
+    position: Column | str = POSITION,
 ) -> DataFrame:
     """Return the rows with a column `worker`: looked up by bucket for most rows, by position for hot keys.
 
-    With `labels`, numbers of 0 or more, the column holds the label of the worker, at no further cost.
+    With `labels`, numbers of 0 or more, the column holds the label of the worker, at no further cost. `position` may be
+    any whole number that differs from row to row, such as a hash of what identifies the row.
     """
     table = plan.table if labels is None else _labelled(plan.table, labels)
     steps = Steps(df)
@@ -29,13 +38,9 @@ def with_planned_worker(
     bucket = steps.add("bucket", bucket_of(hash_name, plan.buckets.size))
     if not plan.head:
         return steps.result(worker, look_up(df.sparkSession, table.owners, bucket))
-    entry = steps.look_up("entry", table.buckets, bucket)
-    hot, first = hot_key(steps, entry, hash_name, table)
-    cut = steps.look_up("cut", table.workers, _piece(steps, hot, table))
-    # Only a key that shares its bucket with a hot one needs the owner of the bucket.
-    owners = table.owners[buckets_of(table.keys, table.buckets.size)]
-    owner = steps.look_up("owner", owners, f"CASE WHEN {hot} IS NULL THEN {first} END")
-    return steps.result(worker, f"CASE WHEN {entry} >= 0 THEN {entry} WHEN {hot} IS NULL THEN {owner} ELSE {cut} END")
+    hot, owner = hot_key(steps, hash_name, bucket, table)
+    cut = steps.look_up("cut", table.workers, piece_of(steps, hot, table, position))
+    return steps.result(worker, f"CASE WHEN {hot} IS NULL THEN {owner} ELSE {cut} END")
 
 
 def _labelled(table: RoutingTable, labels: npt.NDArray[np.int64]) -> RoutingTable:
@@ -44,27 +49,41 @@ def _labelled(table: RoutingTable, labels: npt.NDArray[np.int64]) -> RoutingTabl
     return table._replace(buckets=buckets, owners=labels[table.owners], workers=labels[table.workers])
 
 
-def hot_key(steps: Steps, entry: str, hash_: str, table: RoutingTable) -> tuple[str, str]:
-    """Add the number of the row's hot key, or null, and that of the first hot key of its bucket, or null.
+def hot_key(steps: Steps, hash_: str, bucket: str, table: RoutingTable) -> tuple[str, str]:
+    """Add the number of the row's hot key, or null. Return its name, and an expression: the worker of any other key.
 
-    `entry` is that of the row's bucket in `table.buckets`. The key is the first hot key of the bucket, or one that
-    follows it.
+    A few hot keys are compared with one by one, which is cheaper than a look at the row's bucket.
     """
+    if table.keys.size <= MOST_COMPARED:
+        hot = steps.add("hot", _first_match(hash_, [(_literal(key), str(i)) for i, key in enumerate(table.keys)]))
+        return hot, steps.look_up("owner", table.owners, bucket)
+    entry = steps.look_up("entry", table.buckets, bucket)
     first = steps.add("first", f"CASE WHEN {entry} < 0 THEN -1 - {entry} END")
+    # The key is the first hot key of the bucket, or one that follows it.
     candidates, following = [first], table.chain
     while (following >= 0).any():  # `following` maps the first key to the next one, then to the one after it, …
         candidates.append(steps.look_up(f"next_{len(candidates)}", following, first))
         following = np.where(following >= 0, table.chain[following], -1)
-    found = ""
-    for number, hot in enumerate(candidates):  # key number -1 does not exist: null, which equals nothing
-        key = steps.look_up(f"key_{number}", table.keys, hot, "bigint")
-        found += f" WHEN {key} = {hash_} THEN {hot}"
-    return steps.add("hot", f"CASE{found} END"), first
+    # Key number -1 does not exist: null, which equals nothing.
+    keys = [steps.look_up(f"key_{i}", table.keys, number, "bigint") for i, number in enumerate(candidates)]
+    hot = steps.add("hot", _first_match(hash_, list(zip(keys, candidates, strict=True))))
+    # Only a key that shares its bucket with a hot one needs the owner of the bucket.
+    owners = table.owners[buckets_of(table.keys, table.buckets.size)]
+    owner = steps.look_up("owner", owners, f"CASE WHEN {hot} IS NULL THEN {first} END")
+    return hot, f"CASE WHEN {entry} >= 0 THEN {entry} ELSE {owner} END"
 
 
-def _piece(steps: Steps, hot: str, table: RoutingTable) -> str:
+def _first_match(value: str, found: list[tuple[str, str]]) -> str:
+    return f"CASE {' '.join(f'WHEN {key} = {value} THEN {result}' for key, result in found)} END"
+
+
+def _literal(number: int) -> str:
+    return f"CAST('{number}' AS BIGINT)"  # the smallest number has no other literal
+
+
+def piece_of(steps: Steps, hot: str, table: RoutingTable, position: Column | str = POSITION) -> str:
     """Add the piece of a row, from its cell; if several share the cell, skip those that end before its slot."""
-    slot = steps.add("slot", slot_of(steps.add("position", POSITION)))
+    slot = steps.add("slot", slot_of(steps.add("position", position)))
     cell = steps.look_up("cell", table.cells, cell_of(steps, hot, slot, table.first_cell, table.shift))
     most = _most_in_a_cell(table)
     found = f"CASE WHEN {cell} >= 0 THEN {cell}"

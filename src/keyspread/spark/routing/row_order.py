@@ -74,6 +74,7 @@ _BY_CHANCE = re.compile(
     r"|\b(Sample|LocalLimit|GlobalLimit|CollectLimit) "
 )
 _EXACT = re.compile(r"(partial_|merge_)?(count|min|max)$")  # aggregates without rounding
+_ONE_AT_A_TIME = threading.Lock()
 _HIDDEN = re.compile(r"\.\.\. \d+ more fields")  # spark.sql.debug.maxToStringFields
 _REMEDY = (
     f"set {PROTECTION[0]} and {PROTECTION[1]} to true (Spark 4.1 and newer), "
@@ -88,7 +89,7 @@ def repeatable_order(df: DataFrame) -> Column | None:
     """
     if is_protected(df.sparkSession):
         return None
-    operators = operators_of(_physical_plan(df))
+    operators = operators_of(physical_plan(df))
     if has_fixed_order(operators):
         return None
     _refuse_changing_rows(operators)
@@ -97,13 +98,13 @@ def repeatable_order(df: DataFrame) -> Column | None:
         for field in df.schema.fields
         if contains(field.dataType, lambda kind: isinstance(kind, (T.DoubleType, T.FloatType)))
     ]
-    if inexact and any(_may_round(one) for one in operators):
+    if inexact and any(may_round(one) for one in operators):
         raise InputError(
             f"column {inexact[0]!r} is a floating-point number and the rows come from an aggregate, so a retried task "
             f"may compute other last digits: {_REMEDY}"
         )
     order = fingerprint(df)
-    if _hides_fields(operators):
+    if hides_fields(operators):
         _look_at_each_column(df)
     return order
 
@@ -117,7 +118,7 @@ def _refuse_changing_rows(operators: "Sequence[Operator]") -> None:
         )
 
 
-def _may_round(one: "Operator") -> bool:
+def may_round(one: "Operator") -> bool:
     """Return whether an operator may compute floating-point numbers whose last digits depend on the order of rows."""
     functions = re.search(r"functions=\[(.*?)\](?:, output|\))", one.details)
     if one.name.endswith("Aggregate") and functions is not None:
@@ -128,10 +129,10 @@ def _may_round(one: "Operator") -> bool:
     return one.name.endswith(("Aggregate", "Window"))
 
 
-def _hides_fields(operators: "Sequence[Operator]") -> bool:
+def hides_fields(operators: "Sequence[Operator]") -> bool:
     """Return whether Spark printed only the first fields of an operator that is behind a shuffle, or is one."""
     return any(
-        _HIDDEN.search(one.details) and not all(other.keeps_order for other in (one, *_below(operators, number)))
+        _HIDDEN.search(one.details) and not all(other.keeps_order for other in (one, *below(operators, number)))
         for number, one in enumerate(operators)
     )
 
@@ -141,9 +142,9 @@ def _look_at_each_column(df: DataFrame) -> None:
     names = df.columns
     for part in (names[: len(names) // 2], names[len(names) // 2 :]):
         some = df.select(*map(quoted, part))
-        operators = operators_of(_physical_plan(some))
+        operators = operators_of(physical_plan(some))
         _refuse_changing_rows(operators)
-        if not _hides_fields(operators):
+        if not hides_fields(operators):
             continue
         if len(part) == 1 or len(names) == 1:
             raise InputError(
@@ -181,6 +182,8 @@ class Operator(NamedTuple):
     @property
     def keeps_order(self) -> bool:
         """Whether the order of its rows depends on the order of its input alone, as far as we know."""
+        if self.name == "Scan":  # of a source of version 1
+            return self.details.lstrip().startswith("KafkaRelation")  # in the order of its offsets
         return self.name in _FIXED and "jdbc" not in self.details.lower()
 
 
@@ -223,12 +226,13 @@ def changing_rows(operators: Sequence[Operator]) -> str | None:
         found = _BY_CHANCE.search(f"{one.name} {one.details}")
         if found is None:
             continue
-        if not all(other.keeps_order for other in (one, *_below(operators, number))):
+        if not all(other.keeps_order for other in (one, *below(operators, number))):
             return found[1] or found[2]
     return None
 
 
-def _below(operators: Sequence[Operator], number: int) -> list[Operator]:
+def below(operators: Sequence[Operator], number: int) -> list[Operator]:
+    """Return the operators from which an operator gets its rows."""
     depth = operators[number].depth
     return list(takewhile(lambda other: other.depth > depth, operators[number + 1 :]))
 
@@ -283,7 +287,7 @@ def _parts_of_type(value: Column, kind: T.DataType) -> list[Column]:
     return [value]
 
 
-def _physical_plan(df: DataFrame) -> str:
+def physical_plan(df: DataFrame) -> str:
     """Return the text of the physical plan. Works for streams and under Connect."""
     with _own_prints() as printed:
         df.explain()
@@ -293,17 +297,25 @@ def _physical_plan(df: DataFrame) -> str:
             "Spark prints only the beginning of the physical plan, so keyspread cannot tell whether a retried task "
             f"would compute other rows: raise spark.sql.maxPlanStringLength, or {_REMEDY}"
         )
+    if not operators_of(text):
+        raise InputError(f"Spark printed no physical plan, so keyspread cannot tell how rows are computed: {_REMEDY}")
     return text
 
 
 @contextmanager
 def _own_prints() -> Iterator[io.StringIO]:
-    """Collect what this thread prints; the prints of other threads go where they always go."""
-    printed, out, own = io.StringIO(), sys.stdout, threading.get_ident()
+    """Collect what this thread prints; the prints of other threads go where they always go.
+
+    The standard output belongs to the whole process. If two threads replaced it at once, one would read an empty plan,
+    and the output of the process would be lost.
+    """
+    printed, own = io.StringIO(), threading.get_ident()
 
     class OfThisThread(io.TextIOBase):
         def write(self, text: str) -> int:
             return (printed if threading.get_ident() == own else out).write(text)
 
-    with redirect_stdout(OfThisThread()):
-        yield printed
+    with _ONE_AT_A_TIME:
+        out = sys.stdout
+        with redirect_stdout(OfThisThread()):
+            yield printed

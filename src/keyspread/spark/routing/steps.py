@@ -35,9 +35,9 @@ class Steps:
         """Add a step that is an element of a table, or null outside of it."""
         return self.add(name, look_up(self._df.sparkSession, table, index, kind))
 
-    def result(self, name: str, value: Column | str) -> DataFrame:
-        """Return the rows with one more column."""
-        columns = [_named(*step) for step in [*self._columns.items(), (name, value)]]
+    def result(self, name: str, value: Column | str, **more: Column | str) -> DataFrame:
+        """Return the rows with one more column, or several."""
+        columns = [_named(*step) for step in [*self._columns.items(), (name, value), *more.items()]]
         found = self._df
         # In one select a step may use another of the same select, unless the session forbids it.
         for together in [columns] if has_lateral_aliases(found.sparkSession) else [[one] for one in columns]:

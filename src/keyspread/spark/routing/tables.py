@@ -22,12 +22,18 @@ def look_up(spark: SparkSession, values: npt.NDArray[Any], index: str, kind: str
     driver and without a job. It moves no rows, as a join would, so their order stays. Spark 3.5 has no subqueries for
     DataFrames, there every table is a literal.
     """
+    found = whole_table(spark, values, kind)
+    return f"get({found}, {index})" if isinstance(found, str) else F.get(found, F.expr(index))
+
+
+def whole_table(spark: SparkSession, values: npt.NDArray[Any], kind: str = "int") -> Column | str:
+    """Return a table as an array; as text if it can. See `look_up`."""
     text = ",".join(map(str, values.tolist()))
     if len(text) <= LONGEST_LITERAL or not _HAS_SUBQUERIES:
         # As one string it is one expression, however long; Spark turns it into an array once.
-        return f"get(CAST(split('{text}', ',') AS ARRAY<{kind}>), {index})"
+        return f"CAST(split('{text}', ',') AS ARRAY<{kind}>)"
     whole = pa.array([values], pa.list_(_ARROW[kind]))
-    return F.get(spark.createDataFrame(pa.table({"table": whole})).scalar(), F.expr(index))
+    return spark.createDataFrame(pa.table({"table": whole})).scalar()
 
 
 def as_column(value: Column | str) -> Column:

@@ -9,6 +9,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+_NO_COLUMN_BEFORE = np.array(42)
+
 
 @lru_cache(maxsize=16)
 def tags_of(partitions: int) -> tuple[int, ...]:
@@ -21,17 +23,20 @@ def tags_of(partitions: int) -> tuple[int, ...]:
     begin, step = 0, 8 * partitions  # to find all of n partitions takes about n ln n numbers
     while (tags < 0).any():
         tried = np.arange(begin, begin + step, dtype=np.int64)
-        found, first = np.unique(_spark_hash(tried) % partitions, return_index=True)
+        found, first = np.unique(spark_hash(tried, _NO_COLUMN_BEFORE) % partitions, return_index=True)
         tags[found] = np.where(tags[found] < 0, tried[first], tags[found])
         begin += step
     return tuple(tags.tolist())
 
 
-def _spark_hash(value: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return Spark's `hash` of an INT: Murmur3 of its four bytes with seed 42, as a signed number."""
+def spark_hash(value: npt.NDArray[np.int64], before: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return Spark's `hash` of columns of which an INT is the last: Murmur3 of its four bytes, as a signed number.
+
+    `before` is the hash of the columns before it, 42 if there are none.
+    """
     state = value.astype(np.uint32)
     state = _rotate(state * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-    state = _rotate(np.uint32(42) ^ state, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    state = _rotate(before.astype(np.uint32) ^ state, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     state ^= np.uint32(4)  # bytes
     state = (state ^ state >> np.uint32(16)) * np.uint32(0x85EBCA6B)
     state = (state ^ state >> np.uint32(13)) * np.uint32(0xC2B2AE35)

@@ -13,6 +13,15 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 def stream_settings(workers: int) -> dict[str, str]:
     """Return the settings that a session needs for a streaming `aggregate` over this many workers.
 
+    Args:
+        workers: The number of workers of the operator.
+
+    Returns:
+        The settings of Spark by their names.
+
+    Raises:
+        InputError: The number of workers is less than 1.
+
     >>> stream_settings(8)["spark.sql.shuffle.partitions"]
     '8'
     """

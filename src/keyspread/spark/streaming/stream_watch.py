@@ -4,26 +4,36 @@ Spark's `observe` counts the rows on their way to the workers. When a batch is d
 listener, a moment later and in another thread. Under Spark Connect the listener runs in the client.
 """
 
+import hashlib
+import secrets
 import threading
 import uuid
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from keyspread import checks
+from keyspread.drawing.picture import Drawn, Picture, Trend, hottest_table, of_loads
 from keyspread.errors import InputError
 from keyspread.spark.aggregation.way import Way
 from keyspread.spark.capabilities import can_observe, has_function
 from keyspread.spark.routing.hot_keys import count_hottest
 from keyspread.spark.routing.keys import KeyColumn
+from keyspread.spark.streaming.page_counts import observe_for_page, read_pairs
 from keyspread.spark.watch import Balance, read_hottest, read_loads, worker_loads
 from keyspread.threshold import checked_threshold, least_hot_count
+
+if TYPE_CHECKING:
+    from keyspread.live_page.history import RunHistory
+    from keyspread.live_page.server import LivePage
 
 _ENDED = 100
 """How many ended queries are remembered."""
@@ -36,7 +46,8 @@ class BatchSeen(Balance):
     `query` is the id of the query, `batch` the number of the batch, `time` its start (UTC), `seconds` its duration.
     `head` is the number of hot keys: those with at least the threshold's share of the batch; it is None, and `hottest`
     empty, where Spark has no `approx_top_k` (before 4.1). `malformed` counts rows that could not be read, where the
-    source reports them.
+    source reports them. `by_hash` has the loads that plain hash partitioning would have given, and `workers_of` the
+    workers of each of the hottest keys; they are counted for a live page only.
 
     >>> import numpy as np
     >>> seen = BatchSeen(np.array([6, 4]), (("a", 5),), query="q", batch=3, time="", seconds=0.5, head=1)
@@ -50,9 +61,17 @@ class BatchSeen(Balance):
     seconds: float
     head: int | None
     malformed: int = 0
+    by_hash: npt.NDArray[np.int64] | None = None
+    workers_of: tuple[tuple[int, ...], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, for a line of JSON."""
+        hottest: list[dict[str, Any]] = [
+            {"key": key, "rows": rows, "share": rows / max(1, self.rows)} for key, rows in self.hottest
+        ]
+        for one, workers in zip(hottest, self.workers_of, strict=False):
+            one["workers"] = list(workers)
+        plain = {} if self.by_hash is None else {"loads_by_hash": self.by_hash.tolist()}
         return {
             "batch": self.batch,
             "time": self.time,
@@ -63,17 +82,20 @@ class BatchSeen(Balance):
             "head": self.head,
             "malformed": self.malformed,
             "loads": self.loads.tolist(),
-            "hottest": [{"key": key, "rows": rows, "share": rows / max(1, self.rows)} for key, rows in self.hottest],
+            **plain,
+            "hottest": hottest,
             "query": self.query,
         }
 
 
-class StreamWatch(StreamingQueryListener):
+class StreamWatch(StreamingQueryListener, Drawn):
     """Sees every micro-batch of a stream: pass it to one `spread` or `aggregate` as `watch=`, then start the query.
 
     `batches` holds the last `keep` batches, however long the query runs. `then` lists functions that are called with
     each finished batch, such as `JsonLines("batches.jsonl")`. If one fails, it warns once and the query continues.
-    Rows that a sink reads twice are counted twice: persist them in `foreachBatch`.
+    Rows that a sink reads twice are counted twice: persist them in `foreachBatch`. `hide_keys` replaces each key by a
+    keyed hash wherever this watch shows it, because keys can be personal data; the same key has the same hash until the
+    watch is gone. `serve` shows all of it on a live page.
 
     >>> import tempfile
     >>> from keyspread.spark import StreamWatch, session, spread
@@ -90,7 +112,13 @@ class StreamWatch(StreamingQueryListener):
     >>> watch.close()
     """
 
-    def __init__(self, hottest: int = 10, keep: int = 1000, then: Sequence[Callable[[BatchSeen], object]] = ()) -> None:
+    def __init__(
+        self,
+        hottest: int = 10,
+        keep: int = 1000,
+        then: Sequence[Callable[[BatchSeen], object]] = (),
+        hide_keys: bool = False,
+    ) -> None:
         self._hottest = checks.whole_number("hottest", hottest, minimum=0)
         self._batches: deque[BatchSeen] = deque(maxlen=checks.whole_number("keep", keep))
         self._then = [_Guarded(function) for function in then]
@@ -101,6 +129,11 @@ class StreamWatch(StreamingQueryListener):
         self._malformed: str | None = None
         self._ended: deque[str] = deque(maxlen=_ENDED)
         self._changed = threading.Condition()
+        # A hash without a secret could be looked up: whoever guesses a key can hash it.
+        self._secret = secrets.token_bytes(16) if hide_keys else None
+        self._history: RunHistory | None = None
+        self._page: LivePage | None = None
+        self._run = ""  # of the query that this watch counts
         self.way: Way | None = None
         """How `aggregate` computes the result, and why; None for `spread`."""
 
@@ -110,6 +143,26 @@ class StreamWatch(StreamingQueryListener):
         self._check_routed()
         with self._changed:
             return tuple(self._batches)
+
+    def picture(self) -> Picture:
+        """Return the load of every worker and the hottest keys over the last batches, and the imbalance of each."""
+        batches = self.batches if self._workers else ()
+        if not batches:
+            return Picture("StreamWatch", "no batch has ended yet", [])
+        last = batches[-1]
+        rows = sum(seen.rows for seen in batches)
+        return Picture(
+            f"Stream over {self._workers:,} workers, batch {last.batch}",
+            f"{rows:,} rows in the last {len(batches):,} batches, imbalance of the last one {last.imbalance:.2g}",
+            [
+                of_loads("rows", sum((seen.loads for seen in batches), np.zeros(self._workers, np.int64)).tolist()),
+                Trend(
+                    f"imbalance per batch: {max(seen.imbalance for seen in batches):.2g} at worst",
+                    [seen.imbalance for seen in batches],
+                ),
+                *([hottest_table(last.hottest, last.rows)] if last.hottest else []),
+            ],
+        )
 
     def on(
         self, routed: DataFrame, key: Sequence[KeyColumn], workers: int, worker: str, options: Mapping[str, Any]
@@ -128,6 +181,8 @@ class StreamWatch(StreamingQueryListener):
         if has_function(self._session, "approx_top_k"):
             # As many keys as can be hot, so that the number of hot keys is known.
             seen.append(count_hottest(routed, key, max(1, self._hottest, int(1 / self._threshold))).alias("hottest"))
+        if self._history is not None:
+            return observe_for_page(routed, self._name, seen, key, workers, worker, self._hottest)
         return routed.observe(self._name, *seen)
 
     def take(self, way: Way, df: DataFrame) -> None:
@@ -145,8 +200,52 @@ class StreamWatch(StreamingQueryListener):
         with self._changed:
             return self._changed.wait_for(lambda: str(query.runId) in self._ended, seconds)
 
+    def serve(
+        self, host: str = "127.0.0.1", port: int | None = None, token: str | None = None, title: str = "keyspread"
+    ) -> "LivePage":
+        """Serve a live page of this watch and return it: open its `url`. Call it before `spread`.
+
+        The page shows the load of every worker, imbalance, rows per second and batch durations over time, the hottest
+        keys with their workers, and what plain hash partitioning would have done. It needs `keyspread[page]`.
+
+        Parameters: `host` is 127.0.0.1, which only this machine reaches; any other host needs a `token` of at least 8
+        characters, which is then part of the address. `port` is the first free one from 4050 on. `title` is shown.
+
+        Raises an InputError if the host needs a token, if the port is taken, or if rows are being counted already.
+
+        >>> from keyspread.spark import StreamWatch
+        >>> page = StreamWatch().serve(port=0)
+        >>> page.url.startswith("http://127.0.0.1:")
+        True
+        >>> page.close()
+        """
+        from keyspread.live_page.server import LivePage
+
+        if self._page is not None:
+            raise InputError(f"this StreamWatch has a page already, at {self._page.url}: open that one")
+        self._page = LivePage(self.record(title), host, port, token)
+        return self._page
+
+    def record(self, title: str = "keyspread") -> "RunHistory":
+        """Return the history of this watch, whose `save` writes the page as a file; no server. Call it before `spread`.
+
+        >>> from keyspread.spark import StreamWatch
+        >>> StreamWatch().record("clicks").snapshot()["title"]
+        'clicks'
+        """
+        from keyspread.live_page.history import RunHistory
+
+        if self._workers:
+            raise InputError("ask for the page before spread: it needs counts that are part of the query")
+        if self._history is None:
+            self._history = RunHistory(title)
+            self._then.append(_Guarded(self._history.add))
+        return self._history
+
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, and stop the page if there is one."""
+        if self._page is not None:
+            self._page.close()
         if self._session is not None:
             self._session.streams.removeListener(self)
 
@@ -160,13 +259,19 @@ class StreamWatch(StreamingQueryListener):
         if counted is None:
             return
         seen = self._seen(progress, counted)
+        self._run = str(progress.runId)
         with self._changed:
             self._batches.append(seen)
         for function in self._then:
             function(seen)
 
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Do nothing: no batch, nothing to count. Spark 3.5.0 requires this method."""
+
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Remember that the query has ended."""
+        """Remember that the query has ended. Spark reports all queries of the session, so it may be another one."""
+        if self._history is not None and str(event.runId) == self._run:
+            self._history.end()
         with self._changed:
             self._ended.append(str(event.runId))
             self._changed.notify_all()
@@ -181,16 +286,27 @@ class StreamWatch(StreamingQueryListener):
         keys = read_hottest(seen.get("hottest"))
         least = least_hot_count(self._threshold, int(loads.sum()))
         malformed = progress.observedMetrics.get(self._malformed) if self._malformed is not None else None
+        shown = keys[: self._hottest]
+        pairs = read_pairs(seen.get("pairs"))
+        by_hash = seen.get("by_hash")
         return BatchSeen(
             loads,
-            tuple(keys[: self._hottest]),
+            tuple((self._shown(key), rows) for key, rows in shown),
             query=str(progress.id),
             batch=int(progress.batchId),
             time=str(progress.timestamp),
             seconds=progress.batchDuration / 1000,
             head=sum(rows >= least for _, rows in keys) if "hottest" in seen else None,
             malformed=int(malformed["malformed"] or 0) if malformed is not None else 0,
+            by_hash=None if by_hash is None else read_loads(by_hash, self._workers),
+            workers_of=tuple(pairs.get(key, ()) for key, _ in shown) if pairs else (),
         )
+
+    def _shown(self, key: str | None) -> str | None:
+        """Return the key as it may be shown."""
+        if self._secret is None or key is None:
+            return key
+        return "#" + hashlib.blake2b(key.encode(), digest_size=5, key=self._secret).hexdigest()
 
 
 def _check_stream(df: DataFrame) -> None:

@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from keyspread.arrow_types import is_string_view
+
 NUMBER = r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 _NUMBER = re.compile(NUMBER, re.ASCII)
 _TWITTER = re.compile(r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) (\d\d?) (\d\d):(\d\d):(\d\d) ([+-]\d\d)(\d\d) (\d{4})", re.ASCII)
@@ -63,7 +65,7 @@ def column_times(column: Any) -> tuple[Times, Any]:
     kind, types = column.type, pa.types
     if types.is_dictionary(kind):
         return column_times(column.cast(kind.value_type))
-    if types.is_binary(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if types.is_binary(kind) or types.is_string(kind) or types.is_large_string(kind) or is_string_view(kind):
         return _text_times(column)
     if types.is_timestamp(kind) or types.is_date(kind):
         zone = getattr(kind, "tz", None)

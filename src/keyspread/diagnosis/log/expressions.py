@@ -1,0 +1,157 @@
+"""Read the expressions in the text of a plan: `hashpartitioning(customer#2L, 1#825, 16)` -> the key columns."""
+
+import re
+
+# A column of event time has its watermark behind the number: at#12-T600000ms.
+_ATTRIBUTE = re.compile(r"#\d+L?(?:-T\d+ms)?")
+_PARTITIONING = re.compile(r"(?:gpu)?(hash|range)partitioning\(", re.IGNORECASE)
+_ORDER = re.compile(r"\s+(?:ASC|DESC)(?:\s+NULLS\s+(?:FIRST|LAST))?$", re.IGNORECASE)
+# The methods of a Column; ascending with nulls first is what a plain name means.
+_ORDER_METHODS = {
+    "DESC": "desc",
+    "DESC NULLS LAST": "desc",
+    "DESC NULLS FIRST": "desc_nulls_first",
+    "ASC NULLS LAST": "asc_nulls_last",
+}
+_LITERAL = re.compile(r"-?\d+(?:\.\d+)?[A-Z]*|true|false|null|'.*'|\"[^\"]*\"")
+# Casts to the type of the other side of a join, and -0.0 made equal to 0.0.
+_WIDER = r"(?:smallint|int|bigint|float|double|decimal\(\d+,\s?\d+\)|string|timestamp\w*)"
+_WRAPPED = re.compile(rf"cast\((.+) as {_WIDER}\)|(?:knownfloatingpointnormalized|normalizenanandzero)\((.+)\)")
+# `NOT flag#1`, `-amount#2`, `a#1 LIKE b#2`: no brackets, and still no column.
+_NEGATED = re.compile(r"(?:NOT\s|[-~])|.*#\d+L?\s")
+_SHOWN = 40
+"""A longer definition of a key column is left out: its name says more."""
+
+
+def without_ids(text: str) -> str:
+    """Return an expression as its author wrote it: `(customer#2L % 50)` -> `(customer % 50)`."""
+    return _ATTRIBUTE.sub("", text)
+
+
+def split_arguments(text: str) -> list[str]:
+    """Split at the commas outside of brackets and quotes: `a, f(b, c)` -> `a` and `f(b, c)`."""
+    parts, depth, start, quote = [], 0, 0, ""
+    for place, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'`":
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    parts.append(text[start:].strip())
+    return [part for part in parts if part]
+
+
+def bracketed(text: str, start: int) -> str:
+    """Return what is between the bracket at `start` and the one that closes it, or the rest if none does."""
+    depth = 0
+    for place in range(start, len(text)):
+        if text[place] in "([":
+            depth += 1
+        elif text[place] in ")]":
+            depth -= 1
+            if depth == 0:
+                return text[start + 1 : place]
+    return text[start + 1 :]
+
+
+def partitioning(text: str) -> tuple[str, list[str], int | None]:
+    """Return how an exchange distributes rows (hash, range, round robin, single, ''), by what, to how many."""
+    match = _PARTITIONING.search(text)
+    if match is None:
+        lowered = text.lower()
+        kinds = (("singlepartition", "single"), ("roundrobinpartitioning", "round robin"))
+        return next((kind for word, kind in kinds if word in lowered), ""), [], None
+    arguments = split_arguments(bracketed(text, match.end() - 1))
+    number = None
+    if arguments and arguments[-1].isdigit():
+        number = int(arguments.pop())
+    return match[1].lower(), [_ORDER.sub("", argument) for argument in arguments], number
+
+
+def sort_orders(text: str) -> dict[str, str]:
+    """Return the order of each expression of a range exchange, if it is not the default: `desc`, `asc_nulls_last`."""
+    match = _PARTITIONING.search(text)
+    found = {}
+    for argument in split_arguments(bracketed(text, match.end() - 1)) if match else ():
+        order = _ORDER.search(argument)
+        words = " ".join(order[0].upper().split()) if order else ""
+        if words in _ORDER_METHODS:
+            found[_ORDER.sub("", argument)] = _ORDER_METHODS[words]
+    return found
+
+
+def bare(expression: str) -> str:
+    """Return the column within what Spark adds to it by itself: `cast(customer#1 as bigint)` -> `customer#1`."""
+    while match := _WRAPPED.fullmatch(expression.strip()):
+        inner = match[1] or match[2]
+        if not is_attribute(inner) and not _WRAPPED.fullmatch(inner):
+            break
+        expression = inner
+    return expression.strip()
+
+
+def is_literal(expression: str) -> bool:
+    """Tell whether an expression is a constant, which is no key."""
+    return _LITERAL.fullmatch(expression.strip()) is not None
+
+
+def is_attribute(expression: str) -> bool:
+    """Tell whether an expression is one column: `customer#2L`, also with blanks and letters of any script."""
+    text = expression.strip()
+    if _NEGATED.match(text):
+        return False
+    return re.fullmatch(rf"[^()\[\]+*/%<>=,]+{_ATTRIBUTE.pattern}", text) is not None
+
+
+def without_null_safety(arguments: list[str]) -> tuple[list[str], list[bool]]:
+    """Return join keys as their author wrote them, and which of them are null-safe.
+
+    `a <=> b` is planned as coalesce(a, 0) and isnull(a).
+    """
+    tested = {match[1] for match in (re.fullmatch(r"isnull\((.+)\)", one.strip()) for one in arguments) if match}
+    found, null_safe = [], []
+    for argument in arguments:
+        match = re.fullmatch(r"coalesce\((.+), [^,]*\)", argument.strip())
+        if match and match[1] in tested:
+            found.append(match[1])
+            null_safe.append(True)
+        elif not (argument.strip().startswith("isnull(") and argument.strip()[7:-1] in found):
+            found.append(argument)
+            null_safe.append(False)
+    return found, null_safe
+
+
+def definitions(project: str) -> dict[str, str]:
+    """Return the columns that a projection defines: `Project [(a#1 % 50) AS b#2]` -> {`b#2`: `(a#1 % 50)`}."""
+    start = project.find("[")
+    if start < 0 or " AS " not in project:
+        return {}
+    found = {}
+    for part in split_arguments(bracketed(project, start)):
+        expression, middle, name = part.rpartition(" AS ")
+        if middle and is_attribute(name):
+            found[name.strip()] = expression.strip()
+    return found
+
+
+def unwrapped(text: str) -> str:
+    """Return an expression without brackets around the whole of it."""
+    text = text.strip()
+    return text[1:-1] if text.startswith("(") and bracketed(text, 0) == text[1:-1] else text
+
+
+def shown(name: str, definition: str | None) -> str:
+    """Return a key for people: its name, with its definition if that is short and more than another name."""
+    plain = without_ids(name)
+    if definition is None or is_attribute(definition):
+        return plain
+    text = unwrapped(without_ids(definition))
+    if plain.startswith("_"):  # Spark made this name up
+        return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return plain if len(text) > _SHOWN or plain == text else f"{plain} ({text})"

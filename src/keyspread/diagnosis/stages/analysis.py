@@ -1,0 +1,236 @@
+"""Diagnose stage by stage while the log is read: when a query ends, its tasks and its plan are no longer needed.
+
+So memory depends on the queries that run at once and on the findings, not on the length of the log: a stream may have
+run a hundred thousand micro-batches.
+"""
+
+import heapq
+from dataclasses import dataclass, field, replace
+
+from keyspread.diagnosis.diagnosis import KEY_SKEW, Finding, StageSummary, sort_findings
+from keyspread.diagnosis.log.application import Application, Query, Stage
+from keyspread.diagnosis.log.tasks import FAILED, RUNNING
+from keyspread.diagnosis.stages.adaptive import show_bytes
+from keyspread.diagnosis.stages.findings import LEAST_LOST, key_skew, other_findings
+from keyspread.diagnosis.stages.shuffles import ShuffleIndex
+from keyspread.diagnosis.stages.spans import Spans
+from keyspread.diagnosis.stages.stage_time import StageTime, measure, slots_of
+from keyspread.diagnosis.stages.unfinished import Unfinished, unfinished
+from keyspread.diagnosis.stages.unfinished_findings import unfinished_finding
+
+_LONGEST = 5
+_SPILLED = 2**30
+_STAGES_NAMED = 1000
+"""Stages that a finding lists; of a long stream it names the first ones, and counts all."""
+
+
+@dataclass
+class Totals:
+    """What is counted over all stages."""
+
+    stages: int = 0
+    tasks: int = 0
+    ended: int = 0
+    """Tasks whose end the log holds, and shows when."""
+    failed: int = 0
+    failed_ms: int = 0
+    spilled: int = 0
+    unfinished: int = 0
+    first_launch: int | None = None
+    last_finish: int | None = None
+    retried: set[int] = field(default_factory=set)
+
+
+class Analysis:
+    """The findings of the stages that were taken so far. A stage is taken once, and then forgotten."""
+
+    def __init__(self, application: Application, since: int = 0) -> None:
+        self.application = application
+        self.totals = Totals()
+        self._since = since
+        self.lost = 0.0
+        """Seconds lost to key skew, once all stages are taken: those of stages that ran side by side count once."""
+        self._groups: dict[tuple[object, ...], _Group] = {}
+        self._longest: list[tuple[float, int, int, StageSummary]] = []
+
+    def query_ended(self, id: int) -> None:
+        """Take the stages of a query that has ended, and forget them and its plan."""
+        application = self.application
+        query = application.queries.get(id)
+        numbers = [number for number, stage in application.stages.items() if stage.execution == id]
+        self._take([application.stages[number] for number in numbers], query)
+        for number in numbers:
+            del application.stages[number]
+        if query is not None:
+            query.plan = None
+            query.details = ""
+
+    def finish(self) -> tuple[Finding, ...]:
+        """Take all stages that are left, and return every finding: key skew first, worst first."""
+        self._take(list(self.application.stages.values()), None)
+        self.application.stages.clear()
+        kept, lost = [], Spans()
+        for group in self._groups.values():
+            finding = group.whole()
+            if not finding.operator or finding.unfinished or finding.lost >= LEAST_LOST:
+                kept.append(finding)
+                if finding.kind == KEY_SKEW:
+                    lost.extend(group.lost)
+        self.lost = lost.seconds
+        return sort_findings([*kept, *self._failures()])
+
+    @property
+    def longest(self) -> tuple[StageSummary, ...]:
+        """Return the stages that took longest."""
+        return tuple(summary for *_, summary in sorted(self._longest, key=lambda one: (-one[0], -one[1], -one[2])))
+
+    def _take(self, stages: list[Stage], query: Query | None) -> None:
+        index: ShuffleIndex | None = None
+        for stage in stages:
+            if not len(stage.tasks) or int(stage.tasks.column("launch").min()) < self._since:
+                continue
+            self._add_up(stage)
+            # Most stages read exchanges of their own query; a cut log may not say which one that is.
+            if index is None:
+                index = ShuffleIndex(self.application, stages, [query] if query is not None else None)
+            time = measure(self.application, stage, index)
+            last = (stage.id, stage.attempt + 1) not in self.application.stages
+            self._judge(time, unfinished(self.application, stage, index, slots_of(self.application, stage), last))
+
+    def _add_up(self, stage: Stage) -> None:
+        totals, tasks = self.totals, stage.tasks
+        launch, finish, failed = tasks.column("launch"), tasks.column("finish"), tasks.column("outcome") == FAILED
+        totals.stages += 1
+        totals.tasks += len(tasks)
+        totals.ended += int((tasks.column("outcome") != RUNNING).sum())
+        totals.failed += int(failed.sum())
+        totals.failed_ms += int((finish - launch)[failed].sum())
+        totals.spilled += int(tasks.column("spilled").sum())
+        first, last = int(launch.min()), int(finish.max())
+        totals.first_launch = first if totals.first_launch is None else min(first, totals.first_launch)
+        totals.last_finish = last if totals.last_finish is None else max(last, totals.last_finish)
+        if stage.attempt > 0:
+            totals.retried.add(stage.id)
+
+    def _judge(self, time: StageTime | None, open_: Unfinished | None) -> None:
+        self.totals.unfinished += open_.open if open_ is not None else 0
+        skew = key_skew(self.application, time) if time is not None else None
+        ended = unfinished_finding(self.application, open_, skew) if open_ is not None else None
+        if ended is not None and ended.kind == KEY_SKEW:
+            skew = ended  # the tasks that finished are only a part of it
+        others = other_findings(self.application, time, skew) if time is not None else []
+        found = [skew, *others, ended if ended is not skew else None]
+        for finding in (one for one in found if one is not None):
+            what = (
+                (finding.operator, finding.keys, finding.definitions, finding.sources)
+                if finding.keys
+                else (finding.text.split(":")[0].split(";")[0],)
+            )
+            group = self._groups.setdefault((finding.kind, finding.call_site, *what), _Group())
+            group.add(finding, _end(time, open_))
+        if time is None:
+            return
+        # Two attempts of a stage may have taken equally long: summaries are not compared.
+        line = summary(time)
+        if open_ is not None:  # it took at least as long as its open tasks ran
+            line = replace(line, wall_s=round(open_.wall, 3), slowest_s=round(float(open_.seconds.max()), 3))
+        entry = (line.wall_s, -line.stage, -self.totals.stages, line)
+        if len(self._longest) < _LONGEST:
+            heapq.heappush(self._longest, entry)
+        elif entry[:3] > self._longest[0][:3]:
+            heapq.heapreplace(self._longest, entry)
+
+    def _failures(self) -> list[Finding]:
+        """Return one finding for all failed tasks and lost executors, one for stages that ran again, one for spills."""
+        found, totals, lost = [], self.totals, self.application.lost_executors
+        parts = []
+        if totals.failed:
+            seconds = totals.failed_ms / 1e3
+            parts.append(
+                f"{totals.failed:,} failed task{'s' if totals.failed > 1 else ''} ({seconds:.1f} s of task time)"
+            )
+        if lost:
+            parts.append(f"{lost} executor{'s' if lost > 1 else ''} lost")
+        if parts:
+            found.append(Finding("retries", ", ".join(parts)))
+        if totals.retried:
+            retried = sorted(totals.retried)
+            shown = ", ".join(map(str, retried[:5])) + (" …" if len(retried) > 5 else "")
+            found.append(Finding("retries", f"stage {shown} was run more than once", stages=tuple(retried)))
+        if totals.spilled > _SPILLED:
+            found.append(Finding("spill", f"{show_bytes(totals.spilled)} did not fit into memory and went to disk"))
+        return found
+
+
+class _Group:
+    """All findings of one operator, key and place in the code: micro-batches, loops."""
+
+    def __init__(self) -> None:
+        self.finding: Finding | None = None
+        self.wall = Spans()
+        self.lost = Spans()
+        """What each stage lost, counted back from its end: there the others wait for the hot task."""
+
+    def add(self, finding: Finding, end: int) -> None:
+        """Take the finding of a stage that ended then (ms since 1970)."""
+        self.finding = finding if self.finding is None else _merged(self.finding, finding)
+        self.wall.add(end - 1e3 * finding.wall, end)
+        self.lost.add(end - 1e3 * finding.lost, end)
+
+    def whole(self) -> Finding:
+        """Return the finding of all stages. Time in which several of them ran counts once."""
+        finding = self.finding
+        assert finding is not None
+        if finding.count == 1:
+            return finding
+        lost, wall = self.lost.seconds, self.wall.seconds
+        text = finding.text
+        if finding.kind == KEY_SKEW and not finding.unfinished:
+            text = f"{finding.operator} by {', '.join(finding.keys)}: at most {lost:.1f} of {wall:.1f} s lost"
+        # The parts of stages that ran side by side are no parts of the time that they took together.
+        time = {} if self.wall.overlap else finding.time
+        return replace(finding, text=text, lost=lost, wall=wall, time=time)
+
+
+def _end(time: StageTime | None, open_: Unfinished | None) -> int:
+    finish = [int(time.column("finish").max())] if time is not None else []
+    if open_ is not None:
+        finish.append(int(open_.stage.tasks.column("finish")[open_.attempts].max()))
+    return max(finish, default=0)
+
+
+def _merged(before: Finding, finding: Finding) -> Finding:
+    """Return two findings of a group as one: the worst, with the sums of both."""
+    worst = max(before, finding, key=lambda one: one.lost if one.count == 1 else one.worst)
+    new = tuple(stage for stage in finding.stages if stage not in before.stages)  # not a second attempt
+    stages = before.stages if len(before.stages) >= _STAGES_NAMED else (*before.stages, *new)
+    parts = dict.fromkeys((*before.time, *finding.time))
+    return replace(
+        worst,
+        lost=before.lost + finding.lost,
+        wall=before.wall + finding.wall,
+        worst=max(before.worst, finding.worst),
+        stages=stages,
+        count=before.count + len(new),
+        time={part: before.time.get(part, 0.0) + finding.time.get(part, 0.0) for part in parts},
+        unfinished=before.unfinished + finding.unfinished,
+    )
+
+
+def summary(time: StageTime) -> StageSummary:
+    """Return a stage in one line."""
+    consumers = dict.fromkeys(
+        f"{shuffle.consumer.name} by {', '.join(shuffle.keys)}" if shuffle.keys else shuffle.consumer.name
+        for shuffle in time.shuffles
+        if shuffle.kind != "single"
+    )
+    return StageSummary(
+        stage=time.stage.id,
+        wall_s=round(time.split.wall, 3),
+        tasks=time.tasks,
+        slots=time.split.slots,
+        slowest_s=round(float(time.seconds.max()), 3),
+        mean_s=round(float(time.seconds.mean()), 3),
+        what=next(iter(consumers), "read" if time.column("input_rows").any() else ""),
+        call_site=time.stage.name,
+    )

@@ -1,0 +1,1 @@
+"""Results that draw themselves: one `Picture` per result, as SVG or HTML without scripts, or as text. No engine."""

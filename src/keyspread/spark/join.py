@@ -1,0 +1,308 @@
+"""`join` and `plan_join`: Spark's own join, with hot keys cut so that no worker gets more than its share."""
+
+import warnings
+
+from pyspark.sql import DataFrame
+
+from keyspread import checks
+from keyspread.errors import InputError
+from keyspread.spark.aggregation.way import Way
+from keyspread.spark.job_description import described
+from keyspread.spark.joining.assembly import Condition, Join, check_condition
+from keyspread.spark.joining.counting import SIDES, count_sides
+from keyspread.spark.joining.keys import On, join_keys
+from keyspread.spark.joining.kinds import Kind, kind_of
+from keyspread.spark.joining.partitions import checked_workers, shuffle_partitions
+from keyspread.spark.joining.plan import JoinPlan, plan_of_counts
+from keyspread.spark.joining.work import Work
+from keyspread.spark.routing.keys import check_frame
+from keyspread.spark.routing.row_order import Operator, changing_rows, operators_of, physical_plan
+from keyspread.spark.watch import Watch
+from keyspread.threshold import checked_threshold
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: On,
+    how: str = "inner",
+    *,
+    workers: int | None = None,
+    condition: Condition | None = None,
+    plan: JoinPlan | None = None,
+    null_safe: bool = False,
+    threshold: float | None = None,
+    output_cost: float = 1.0,
+    watch: Watch | None = None,
+) -> DataFrame:
+    """Return the rows and columns of `left.join(right, on, how)`, joined by `workers` partitions with even work.
+
+    `on` is a name, a list of names, or a list of pairs of names `[("left column", "right column")]`. `how` is any of
+    Spark's names for inner, left, right, full, semi and anti joins. With `null_safe`, null equals null. `condition` is
+    a further condition, a Column or SQL text. `workers` defaults to `spark.sql.shuffle.partitions`.
+
+    Both sides are counted first, in one scan of their key columns; keys with much work (rows in and rows out) are cut
+    into pieces. If no key is hot enough to matter, or if Spark broadcasts a side, the result is Spark's own join and
+    nothing else. `plan_join` returns what was counted and decided, and `plan=` reuses it without counting again.
+    `watch.way` says which way was taken.
+
+    The rows of a hot key go to their pieces by position, those of the other side are copied to all pieces. Spark's own
+    exchange moves them, and Spark's own join joins them. No setting of the session is changed.
+
+    Args:
+        left: The left side.
+        right: The right side.
+        on: The key: a name, names, or pairs of names.
+        how: The type of the join.
+        workers: The number of partitions, by default `spark.sql.shuffle.partitions`.
+        condition: A further condition, SQL text or a Column.
+        plan: What `plan_join` returned.
+        null_safe: Whether null equals null.
+        threshold: The minimum share of the work of a hot key, by default 1/(5·workers).
+        output_cost: The cost of a row that comes out, relative to a row that goes in.
+        watch: A `Watch`: its `way` says which way was taken.
+
+    Returns:
+        The rows and columns of `left.join(right, on, how)`.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
+
+    >>> from keyspread.spark import join, session
+    >>> clicks = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS user", "id AS click")
+    >>> users = session().range(1000).selectExpr("id AS user", "id % 7 AS country")
+    >>> joined = join(clicks, users, "user", workers=4)
+    >>> joined.columns, joined.count()
+    (['user', 'click', 'country'], 1000)
+    """
+    check_plan_and_watch(plan, watch)
+    asked = _Asked.of(left, right, on, how, workers, condition, null_safe, threshold, output_cost)
+    if plan is None:
+        plan = asked.plan()
+    else:
+        asked.check(plan)
+        plan = asked.fitted(plan)
+    way = Way("join", plan.plain_because) if plan.plain_because is not None else _way(plan)
+    if watch is not None:
+        watch.take(way, left)
+    return asked.join.plain() if plan.plain_because is not None else asked.join.by_plan(plan)
+
+
+def plan_join(
+    left: DataFrame,
+    right: DataFrame,
+    on: On,
+    how: str = "inner",
+    *,
+    workers: int | None = None,
+    condition: Condition | None = None,
+    null_safe: bool = False,
+    threshold: float | None = None,
+    output_cost: float = 1.0,
+) -> JoinPlan:
+    """Count both sides of a join and return how `join` would cut it; the parameters are those of `join`.
+
+    `print` shows the hot keys as values, with their rows on either side, their pieces, the copies that are made, and
+    the expected work of the busiest worker with and without the plan. Store it with `to_json`.
+
+    The work of a key with l left and r right rows is l + r + output_cost · l · r. A key is hot if its share of all work
+    is at least `threshold`, by default 1 / (5 · workers). The rows of hot keys are exact. The work of all other keys is
+    estimated for each partition.
+
+    A plan that is stored and used for other rows stays exact: rows that an outer join preserves are then never copied,
+    and a full join is not cut.
+
+    Args:
+        left: The left side.
+        right: The right side.
+        on: The key: a name, names, or pairs of names.
+        how: The type of the join.
+        workers: The number of partitions, by default `spark.sql.shuffle.partitions`.
+        condition: A further condition, SQL text or a Column.
+        null_safe: Whether null equals null.
+        threshold: The minimum share of the work of a hot key, by default 1/(5·workers).
+        output_cost: The cost of a row that comes out, relative to a row that goes in.
+
+    Returns:
+        The plan of the join.
+
+    Raises:
+        InputError: An argument is wrong; the message names it, the value and the remedy.
+
+    >>> from keyspread.spark import plan_join, session
+    >>> clicks = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS user", "id AS click")
+    >>> users = session().range(1000).selectExpr("id AS user", "id % 7 AS country").repartition(2)
+    >>> plan = plan_join(clicks.hint("merge"), users, "user", workers=4)
+    >>> plan.hot[0].value, plan.hot[0].left, plan.hot[0].right, plan.busiest < 1.1 < plan.busiest_of_whole_keys
+    (0, 500, 1, True)
+    """
+    return _Asked.of(left, right, on, how, workers, condition, null_safe, threshold, output_cost).plan()
+
+
+def check_plan_and_watch(plan: object, watch: object) -> None:
+    """Refuse what is neither left out nor of the right class."""
+    if plan is not None and not isinstance(plan, JoinPlan):
+        raise InputError(f"plan must be a JoinPlan, got {plan!r:.100}; JoinPlan.from_json reads a stored one")
+    if watch is not None and not isinstance(watch, Watch):
+        raise InputError(f"watch must be a Watch, got {watch!r:.100}")
+
+
+class _Asked:
+    """What a caller asked for, checked."""
+
+    def __init__(self, join: Join, work: Work, workers: int, threshold: float) -> None:
+        self.join, self.work, self.workers, self.threshold = join, work, workers, threshold
+        self.uncut = join.plain()
+
+    @classmethod
+    def of(
+        cls,
+        left: DataFrame,
+        right: DataFrame,
+        on: On,
+        how: str,
+        workers: int | None,
+        condition: Condition | None,
+        null_safe: bool,
+        threshold: float | None,
+        output_cost: float,
+    ) -> "_Asked":
+        kind = kind_of(how)
+        for side, df in (("left", left), ("right", right)):
+            check_frame(side, df)
+            if df.isStreaming:
+                raise InputError(
+                    f"the {side} side is a stream, which cannot be counted: use keyspread.spark.join_batches for a "
+                    "stream and a table, keyspread.spark.join_streams for two streams"
+                )
+        workers = checked_workers(left.sparkSession, workers)
+        check_condition(condition)
+        if not isinstance(null_safe, bool):
+            raise InputError(f"null_safe must be True or False, got {null_safe!r}")
+        work = Work(kind, checks.not_negative("output_cost", output_cost), condition is not None)
+        keys = join_keys(left, right, on, null_safe)
+        if kind.has_left_columns_only and condition is not None:
+            needed = shuffle_partitions(left.sparkSession)
+            if workers != needed:
+                raise InputError(
+                    f"workers of a semi or anti join with a condition must be spark.sql.shuffle.partitions ({needed}), "
+                    f"got {workers}: Spark moves such a join below any other exchange"
+                )
+        return cls(Join(left, right, keys, kind, condition), work, workers, checked_threshold(threshold, workers))
+
+    def plan(self) -> JoinPlan:
+        """Count the sides, unless Spark's own join is best anyway, and plan."""
+        join, keys = self.join, self.join.keys
+        because = keys.whole_because or self._why_plain()
+        if because is None:
+            names = ", ".join(pair.left for pair in keys.pairs)
+            with described(join.left.sparkSession, f"counting {names} of both sides"):
+                counts = count_sides(join.left, join.right, keys, self.work, self.workers, self.threshold)
+            found = plan_of_counts(counts, keys, self.work, self.workers, self.threshold, self._rows_may_change())
+            found = self._repeatable(found)
+        else:
+            on = tuple((one, other, kind) for one, other, kind in keys.names)
+            found = JoinPlan(
+                self.workers, self.work.kind.value, on, keys.null_safe, self.work.has_condition, plain_because=because
+            )
+        object.__setattr__(found, "counted", (join.left, join.right))
+        _warn_of_whole_keys(found, "of rows that may be others when they are computed again (limit, rand)")
+        return found
+
+    def _why_plain(self) -> str | None:
+        """Return why the join is better left to Spark, as far as its physical plan tells."""
+        if self.workers == 1:
+            return "one worker has all the work"
+        operators = _operators(self.uncut)
+        if operators is None:
+            return None
+        joins = [one.name for one in operators if "Join" in one.name or "Cartesian" in one.name]
+        if not joins:
+            return "Spark needs no join for it"
+        if joins[0].startswith("Broadcast"):
+            return "it broadcasts a side, so no key is moved"
+        if joins[0].startswith("Cartesian"):
+            return "it compares all rows with all others, so no key is moved"
+        return None
+
+    def _rows_may_change(self) -> bool:
+        """Return whether the rows may differ between the job that counts them and the one that joins them.
+
+        Only outer joins need to know: the others are cut in ways that are exact for any rows.
+        """
+        if self.work.kind not in (Kind.LEFT, Kind.RIGHT, Kind.FULL):
+            return True
+        both = [_operators(df) for df in (self.join.left, self.join.right)]
+        return any(operators is None or changing_rows(operators) is not None for operators in both)
+
+    def _repeatable(self, plan: JoinPlan) -> JoinPlan:
+        """Return the plan without cuts that a retried task might not repeat; a warning says so if that leaves hot keys.
+
+        Where Spark protects retried tasks, any cut may be used.
+        """
+        if plan.plain_because is not None:
+            return plan
+        numbers = {side: self.join.numbers(side) for side in SIDES}
+        missing = {side: own for side, own in numbers.items() if own.missing_because is not None}
+        in_the_way = [side for side, own in missing.items() if plan.cuts(side) or own.rows_may_change]
+        if not in_the_way:
+            return plan
+        rows_may_change = any(own.rows_may_change for own in missing.values())
+        sides = () if rows_may_change else tuple(side for side in SIDES if side not in missing)
+        found = plan.cut_only(sides, f"{in_the_way[0]} side: {missing[in_the_way[0]].missing_because}")
+        if found.plain_because is not None:
+            warnings.warn(f"the join is left to Spark, {found.plain_because}", stacklevel=4)
+        return found
+
+    def check(self, plan: JoinPlan) -> None:
+        """Refuse a plan that was made for something else."""
+        asked = [tuple(names) for names in self.join.keys.names]
+        differences = {
+            "workers": (plan.workers, self.workers),
+            "on": ([*plan.on], asked),
+            "how": (plan.how, self.work.kind.value),
+            "null_safe": (plan.null_safe, self.join.keys.null_safe),
+            "a condition": (plan.has_condition, self.work.has_condition),
+        }
+        for name, (planned, wanted) in differences.items():
+            if planned != wanted:
+                raise InputError(f"the plan is for {name} {planned!r}, got {wanted!r}; plan this join with plan_join")
+
+    def fitted(self, plan: JoinPlan) -> JoinPlan:
+        """Return the plan as it is for the rows that were counted, and cut for any rows otherwise."""
+        counted = plan.counted
+        is_counted = counted is not None and counted[0] is self.join.left and counted[1] is self.join.right
+        if plan.for_any_rows or plan.plain_because is not None or is_counted:
+            return self._repeatable(plan)
+        again = plan.placed(for_any_rows=True)
+        _warn_of_whole_keys(again, "by a plan that was made for other DataFrames")
+        return self._repeatable(again)
+
+
+def _operators(df: DataFrame) -> list[Operator] | None:
+    """Return the operators of the physical plan, or None if Spark does not print all of it."""
+    try:
+        return operators_of(physical_plan(df))
+    except InputError:
+        return None
+
+
+def _way(plan: JoinPlan) -> Way:
+    cut = sum(key.pieces != (1, 1) for key in plan.hot)
+    return Way(
+        "planned",
+        f"of {len(plan.hot)} hot keys {cut} cut, {plan.copies:,} rows copied; the busiest worker has "
+        f"{plan.busiest:.2f} x the even work, with whole keys {plan.busiest_of_whole_keys:.2f} x",
+    )
+
+
+def _warn_of_whole_keys(plan: JoinPlan, for_any_rows: str) -> None:
+    """Say so if a full join has hot keys that must stay whole."""
+    if plan.kind is not Kind.FULL or not plan.hot or not (plan.has_condition or plan.for_any_rows):
+        return
+    if any(key.left and key.right and key.pieces == (1, 1) for key in plan.hot) and plan.busiest > 1.1:
+        reason = "with a condition" if plan.has_condition else for_any_rows
+        warnings.warn(
+            f"hot keys of a full join {reason} stay whole: the busiest worker has {plan.busiest:.2f} x the even work",
+            stacklevel=4,
+        )

@@ -1,0 +1,195 @@
+"""What two sides are joined on: pairs of columns, and the form in which their values are compared and hashed.
+
+Spark compares some values in a form of their own: it casts an INT to the BIGINT of the other side, and treats -0.0 as
+0.0. Rows must be hashed in the same form, so that equal keys meet. Such keys are computed first, as columns that are
+then plain integers or texts. Where SQL cannot compute the form (collated texts), keys are not cut.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from keyspread.errors import InputError
+from keyspread.spark.capabilities import is_column, is_variant, quiet_analysis
+from keyspread.spark.routing.keys import contains, in_sql, type_of
+
+_NESTED = ("struct", "array")
+
+On = str | Sequence[str | tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A column of the left side and the one of the right side that it is compared with."""
+
+    left: str
+    right: str
+    left_sql: str
+    right_sql: str
+    kind: str  # the type in which both are compared, as Spark prints it
+    form: str  # what is compared, as SQL with {} for the value
+    is_plain: bool  # whether the columns can be compared as they are
+
+
+@dataclass(frozen=True)
+class JoinKeys:
+    """All pairs of a join, and how they are compared."""
+
+    pairs: tuple[KeyPair, ...]
+    by_name: bool  # the result has each key once, as with left.join(right, "key")
+    null_safe: bool
+    whole_because: str | None = None  # why keys of these types cannot be cut
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all columns can be compared as they are."""
+        return not self.null_safe and all(pair.is_plain for pair in self.pairs)
+
+    @property
+    def names(self) -> list[list[str]]:
+        """The names of each pair, and the type in which it is compared: what a stored plan is for."""
+        return [[pair.left, pair.right, pair.kind] for pair in self.pairs]
+
+    def sql_of(self, side: str, as_they_are: bool = False) -> list[str]:
+        """Return what is compared and hashed, as SQL, on the "left" or the "right" side, or the columns as they are."""
+        values = [pair.left_sql if side == "left" else pair.right_sql for pair in self.pairs]
+        if as_they_are:
+            return values
+        forms = [pair.form.format(value) for pair, value in zip(self.pairs, values, strict=True)]
+        return [f"named_struct('key', {form})" for form in forms] if self.null_safe else forms
+
+    def hash_parts(self, side: str) -> list[str]:
+        """Return what tells different keys apart when hashed, as SQL."""
+        values = [pair.left_sql if side == "left" else pair.right_sql for pair in self.pairs]
+        forms = [pair.form.format(value) for pair, value in zip(self.pairs, values, strict=True)]
+        # A hash skips nulls. In a struct or array, the text tells where they are.
+        nested = [form for pair, form in zip(self.pairs, forms, strict=True) if pair.kind.startswith(_NESTED)]
+        parts = [*forms, *(f"to_json(named_struct('key', {form}))" for form in nested)]
+        return [*parts, *(f"isnull({value})" for value in values)] if self.null_safe else parts
+
+    def values(self, side: str) -> list[str]:
+        """Return the keys as they are shown, as SQL: values of the type in which they are compared."""
+        values = [pair.left_sql if side == "left" else pair.right_sql for pair in self.pairs]
+        return [
+            # Nested types are the same on both sides, and the names of their fields may be no SQL.
+            value if pair.kind.startswith(_NESTED) else f"CAST({value} AS {pair.kind})"
+            for pair, value in zip(self.pairs, values, strict=True)
+        ]
+
+    def has_null(self, side: str) -> str:
+        """Return whether a row has a null in its key, as SQL: such a row has no partner."""
+        values = [pair.left_sql if side == "left" else pair.right_sql for pair in self.pairs]
+        return "false" if self.null_safe else " OR ".join(f"isnull({value})" for value in values)
+
+
+def join_keys(left: DataFrame, right: DataFrame, on: Any, null_safe: bool) -> JoinKeys:
+    """Read `on`: a name, names, or pairs of names. Check that the columns exist and can be compared."""
+    pairs, by_name = pairs_of(on)
+    found: list[KeyPair] = []
+    whole: str | None = None
+    for names in pairs:
+        pair, reason = _key_pair(left, right, *names)
+        if by_name and not (pair.left in left.columns and pair.right in right.columns):
+            raise InputError(f"on has {names[0]!r}, a field of a struct; pass it as a pair: [({names[0]!r}, …)]")
+        if any((pair.left_sql, pair.right_sql) == (other.left_sql, other.right_sql) for other in found):
+            raise InputError(f"on has {names[0] if names[0] == names[1] else names!r} twice; name each key once")
+        found.append(pair)
+        whole = whole or reason
+    return JoinKeys(tuple(found), by_name, null_safe, whole)
+
+
+def pairs_of(on: Any) -> tuple[list[tuple[str, str]], bool]:
+    """Return the pairs of names in `on`, and whether it has names only, so that the result has each key once."""
+    if is_column(on):
+        raise InputError(
+            "on must be a name, names or pairs of names, got a Column; "
+            "pass pairs such as [('a', 'b')], and what is not an equality as condition="
+        )
+    parts = [on] if isinstance(on, str) else list(on) if isinstance(on, (list, tuple)) else []
+    if not parts:
+        raise InputError(f"on must be a name, names or pairs of names, got {on!r}; for a cross join use crossJoin")
+    by_name = all(isinstance(part, str) for part in parts)
+    return [(part, part) if isinstance(part, str) else _pair(part) for part in parts], by_name
+
+
+def _pair(part: Any) -> tuple[str, str]:
+    if not isinstance(part, (tuple, list)) or len(part) != 2 or not all(isinstance(name, str) for name in part):
+        raise InputError(f"on must be a name, names or pairs of names, got {part!r} in it")
+    return part[0], part[1]
+
+
+def _key_pair(left: DataFrame, right: DataFrame, one: str, other: str) -> tuple[KeyPair, str | None]:
+    """Return a pair, and why its keys cannot be cut if that is so."""
+    names = [_actual(left, "left", one), _actual(right, "right", other)]
+    kinds = [_type(df, side, name) for df, side, name in zip((left, right), ("left", "right"), names, strict=True)]
+    for side, name, kind in zip(("left", "right"), names, kinds, strict=True):
+        if contains(kind, lambda one: isinstance(one, T.MapType) or is_variant(one)):
+            raise InputError(
+                f"column {name!r} of the {side} side has type {kind.simpleString()}, which Spark cannot compare; "
+                "use to_json or a field of it as key"
+            )
+    sql = [in_sql(left, names[0]), in_sql(right, names[1])]
+    kind, reason = _common_kind(left, names, kinds)
+    if any(_is_char(df, name) for df, name in zip((left, right), names, strict=True)):
+        reason = f"{names[0]!r} is of type CHAR, which is compared with its padding"
+    text = kind.simpleString()
+    form = f"CAST({{}} AS {text})" if len({one.simpleString() for one in kinds}) > 1 and reason is None else "{}"
+    if isinstance(kind, (T.DoubleType, T.FloatType)):  # -0.0 + 0.0 is 0.0, and every NaN is 'NaN'
+        form = f"CAST({form} + CAST(0 AS {text}) AS STRING)"
+    return KeyPair(names[0], names[1], sql[0], sql[1], text, form, form == "{}"), reason
+
+
+def _actual(df: DataFrame, side: str, name: str) -> str:
+    """Return the name of a column as the DataFrame spells it; refuse a name that is missing or ambiguous."""
+    sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+    same = [column for column in df.columns if column == name or (not sensitive and column.lower() == name.lower())]
+    if len(same) > 1:
+        raise InputError(f"{len(same)} columns of the {side} side are called {name!r}; rename them")
+    return same[0] if same else name
+
+
+def _type(df: DataFrame, side: str, name: str) -> T.DataType:
+    try:
+        return type_of(df, name)
+    except InputError as problem:
+        raise InputError(f"{side} side: {problem}") from None
+
+
+def _common_kind(df: DataFrame, names: list[str], kinds: list[T.DataType]) -> tuple[T.DataType, str | None]:
+    """Return the type in which Spark compares two columns, and why they cannot be cut if that is so."""
+    one, other = kinds
+    if any(isinstance(kind, T.NullType) for kind in kinds):
+        return one, f"{names[0]!r} has no type, so all keys are null"
+    if one.simpleString() == other.simpleString():
+        nested = isinstance(one, (T.StructType, T.ArrayType)) and contains(one, _has_own_form)
+        if nested or "collate" in one.simpleString():
+            return one, f"{names[0]!r} has type {one.simpleString()}, which is compared in a form of its own"
+        return one, None
+    if any(isinstance(kind, (T.StringType, T.StructType, T.ArrayType, T.BinaryType)) for kind in kinds):
+        types = f"{one.simpleString()} and {other.simpleString()}"
+        return one, f"{names[0]!r} and {names[1]!r} have types {types}: cast one of them"
+    pair = T.StructType([T.StructField("one", one), T.StructField("other", other)])
+    try:
+        with quiet_analysis():
+            # Types other than text have the same common type here and in a comparison.
+            return df.sparkSession.createDataFrame([], pair).selectExpr("coalesce(one, other)").schema[0].dataType, None
+    except AnalysisException:
+        raise InputError(
+            f"{names[0]!r} has type {one.simpleString()} and {names[1]!r} has type {other.simpleString()}, "
+            "which Spark cannot compare; cast one of them"
+        ) from None
+
+
+def _is_char(df: DataFrame, name: str) -> bool:
+    """Return whether a column is of type CHAR(n), or contains it; Spark keeps that beside the type."""
+    beside = [field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "") for field in df.schema.fields if field.name == name]
+    return any(re.search(r"(?<!var)char\(", text.lower()) for text in beside)
+
+
+def _has_own_form(kind: T.DataType) -> bool:
+    return isinstance(kind, (T.DoubleType, T.FloatType)) or "collate" in kind.simpleString()

@@ -1,0 +1,90 @@
+"""From the log to the key: count the key columns that a log named in the data, to know the hot keys as values."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from keyspread.diagnosis.diagnosis import Diagnosis, Finding
+from keyspread.errors import InputError
+from keyspread.spark.capabilities import quiet_analysis
+from keyspread.spark.diagnose import candidate_keys
+from keyspread.spark.routing.keys import KeyColumn, key_columns, key_texts
+
+_WORKERS = 200
+_Key = tuple[tuple[str, ...], tuple[str, ...]]
+"""The columns of a key, and what they are in the data: two queries may give one name to different things."""
+
+
+def with_values(diagnoses: Sequence[Diagnosis], df: DataFrame, *, sample: float | None = None) -> list[Diagnosis]:
+    """Return the diagnoses with the hot keys of every finding of skew, as far as the data has its columns.
+
+    A key that the job computed (`customer % 50`) is computed again. A key that cannot be found in the data gets a note.
+    """
+    wanted = {(finding.columns, finding.definitions, _workers(finding)) for one in diagnoses for finding in one.skew}
+    found: dict[tuple[_Key, int], Finding] = {}
+    missing: dict[_Key, str] = {}
+    for workers in sorted({workers for _, _, workers in wanted}):
+        keys: dict[_Key, list[KeyColumn]] = {}
+        for columns, definitions, needed in sorted(wanted):
+            if needed != workers:
+                continue
+            try:
+                keys[columns, definitions] = _in_data(df, columns, definitions)
+            except InputError as error:
+                missing[columns, definitions] = str(error)
+        if keys:
+            # One scan for all keys with this number of partitions.
+            different = {tuple(key_texts(key)): key for key in keys.values()}
+            counted = candidate_keys(df, list(different.values()), workers, sample=sample)
+            by_name = {finding.keys: finding for finding in counted.findings}
+            for named, key in keys.items():
+                found[named, workers] = by_name[tuple(key_texts(key))]
+    return [_filled(one, found, missing) for one in diagnoses]
+
+
+def _workers(finding: Finding) -> int:
+    return finding.partitions or finding.tasks or _WORKERS
+
+
+def _in_data(df: DataFrame, columns: Sequence[str], definitions: Sequence[str]) -> list[KeyColumn]:
+    """Return the key as columns of the data: those that the job read, or what it computed of them.
+
+    The name of a key column alone is not enough: the job may have given it to something else.
+    """
+    names = {name.lower() for name in df.columns}
+    key: list[KeyColumn] = []
+    for name, definition in zip(columns, definitions, strict=True):
+        if not definition:
+            raise InputError(
+                f"{name!r} is not counted: the log does not show that it is a column as it was read, nor exactly how "
+                "it is computed; keyspread diagnose DATA --key COLUMN counts a column of the data"
+            )
+        if definition.lower() in names:
+            key.append(definition)
+            continue
+        try:
+            with quiet_analysis():
+                df.select(F.expr(definition))
+        except AnalysisException:
+            what = f"column {name!r}" if definition == name else f"{definition!r}, which {name!r} is made of"
+            raise InputError(f"the data has no {what}; its columns are {', '.join(df.columns)}") from None
+        key.append(F.expr(definition))
+    return list(key_columns(df, key))
+
+
+def _filled(diagnosis: Diagnosis, found: dict[tuple[_Key, int], Finding], missing: dict[_Key, str]) -> Diagnosis:
+    findings = [
+        replace(finding, values=found[_key(finding), _workers(finding)].values)
+        if (_key(finding), _workers(finding)) in found
+        else finding
+        for finding in diagnosis.findings
+    ]
+    notes = [missing[key] for key in dict.fromkeys(map(_key, diagnosis.skew)) if key in missing]
+    return replace(diagnosis, findings=tuple(findings), notes=(*diagnosis.notes, *dict.fromkeys(notes)))
+
+
+def _key(finding: Finding) -> _Key:
+    return finding.columns, finding.definitions

@@ -1,0 +1,103 @@
+"""Every codec gives the bytes that were compressed; a file cut anywhere gives a prefix of them, and says so."""
+
+import random
+
+import pytest
+
+from keyspread.diagnosis.log.compression import Damage, codec_of, read_blocks, read_lines
+from keyspread.diagnosis.log.lzf import decompress
+from made_logs import CODECS, skewed_log
+
+DATA = skewed_log().data * 5 + b"aaaaaaaaaaaaaaaaaaaaaa\n" * 30
+
+
+def read(path):
+    out = b""
+    try:
+        for block in read_blocks(path):
+            out += block
+    except Damage:
+        return out, True
+    return out, False
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_bytes_come_back(codec, tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(CODECS[codec](DATA))
+    assert read(path) == (DATA, False)
+    assert codec_of(path.read_bytes()) == (None if codec == "plain" else codec)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_lines_do_not_depend_on_blocks(codec, tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(CODECS[codec](DATA))
+    assert list(read_lines(path, pytest.fail)) == DATA.splitlines()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_cut_file_gives_what_is_there(codec, tmp_path):
+    rng = random.Random(3)
+    data = DATA if codec != "zstd" else b"".join(b"%d\n" % rng.getrandbits(64) for _ in range(30_000))  # 5 blocks
+    whole = CODECS[codec](data)
+    path = tmp_path / "log"
+    most = 0
+    for cut in sorted(rng.sample(range(20, len(whole)), 60)):
+        path.write_bytes(whole[:cut])
+        found, _ = read(path)
+        assert data.startswith(found)
+        assert len(found) >= most
+        most = len(found)
+    assert most > 0
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "plain"])
+def test_damage_is_noted(codec, tmp_path):
+    whole = CODECS[codec](DATA)
+    path = tmp_path / "log"
+    path.write_bytes(whole[: len(whole) // 2] + b"\xff" * 200 + whole[len(whole) // 2 + 200 :])
+    notes = []
+    list(read_lines(path, notes.append))
+    assert len(notes) <= 1
+
+
+def test_concatenated_files_are_read_to_the_end(tmp_path):
+    for codec in CODECS:
+        path = tmp_path / codec
+        path.write_bytes(CODECS[codec](DATA) + CODECS[codec](DATA))
+        assert read(path) == (DATA + DATA, False), codec
+
+
+def test_lzf_refuses_references_before_the_start():
+    assert decompress(bytes([0x20, 5]), 3) is None
+    assert decompress(bytes([0, 65, 0x60, 0]), 6) == b"AAAAAA"
+    assert decompress(bytes([0, 65, 0x60]), 6) is None
+
+
+def test_a_long_line_is_joined_once(tmp_path, monkeypatch):
+    """Joining piece by piece would copy the line again for each of its blocks."""
+    path = tmp_path / "log"
+    line = b'{"Event":"x","a":"' + b"y" * (64 << 20) + b'"}'
+    path.write_bytes(line + b"\n{}\n")
+    copied = 0
+
+    class Counted(bytes):
+        def __add__(self, other):
+            nonlocal copied
+            copied += len(self) + len(other)
+            return Counted(bytes.__add__(self, other))
+
+    blocks = [Counted(block) for block in read_blocks(path)]
+    monkeypatch.setattr("keyspread.diagnosis.log.compression.read_blocks", lambda _: iter(blocks))
+    assert list(read_lines(path, pytest.fail)) == [line, b"{}"]
+    assert copied <= len(line)
+
+
+def test_a_file_without_ends_of_lines_that_is_no_log_is_given_up_early(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"\x00" * (16 << 20))
+    notes = []
+    (line,) = read_lines(path, notes.append)
+    assert len(line) < 2 << 20
+    assert notes == ["a line that is no event has no end"]

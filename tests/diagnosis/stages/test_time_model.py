@@ -1,0 +1,121 @@
+"""The parts of a stage's time add up to its wall time, and skew is what even loads would have saved."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyspread.diagnosis.stages.time_model import concurrency, first_wave, makespan, split_time
+
+
+def schedule(durations, slots):
+    """Return launch and finish of tasks that run one after the other on the slot that is free first."""
+    free = [0] * slots
+    launch, finish = [], []
+    for duration in durations:
+        slot = free.index(min(free))
+        launch.append(free[slot])
+        free[slot] += duration
+        finish.append(free[slot])
+    return np.array(launch), np.array(finish)
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=40), st.integers(1, 9))
+def test_the_makespan_is_that_of_a_schedule(durations, slots):
+    _, finish = schedule(durations, slots)
+    assert makespan(np.array(durations) / 1e3, slots) == pytest.approx(finish.max() / 1e3)
+
+
+@given(st.lists(st.tuples(st.integers(1, 10_000), st.integers(0, 10_000)), min_size=1, max_size=40), st.integers(1, 9))
+def test_the_parts_add_up_to_the_wall_time(tasks, slots):
+    durations, loads = np.array(tasks).T
+    launch, finish = schedule(durations.tolist(), slots)
+    split = split_time(launch, finish, np.zeros(len(tasks), dtype=np.int64), {"rows": loads.astype(float)}, slots)
+    parts = (split.even, split.skew, split.stragglers, split.waiting)
+    assert min(parts) >= -1e-9
+    assert sum(parts) == pytest.approx(split.wall, abs=1e-6)
+    assert split.wall == pytest.approx((finish.max() - launch.min()) / 1e3)
+
+
+def test_skew_is_what_even_loads_save():
+    rows = np.array([250.0] * 11 + [4000] + [250] * 4)
+    launch, finish = schedule((1000 + rows).astype(int).tolist(), 8)
+    split = split_time(launch, finish, np.zeros(16, dtype=np.int64), {"rows": rows}, 8)
+    # Even: 484 rows and 1.484 s per task, two waves. Skewed: 1.25 s, then the hot task with 5 s.
+    assert split.even + split.skew == pytest.approx(6.25, abs=0.01)
+    assert split.skew == pytest.approx(6.25 - 2 * 1.484, abs=0.02)
+    assert split.fit is not None
+    assert (split.fit.load, split.fit.slope) == ("rows", pytest.approx(0.001))
+
+
+def test_the_start_of_python_workers_is_not_skew():
+    rows = np.array([250.0] * 11 + [4000] + [250] * 4)
+    durations = 1000 + rows + 10_000 * (np.arange(16) < 8)
+    launch, finish = schedule(durations.astype(int).tolist(), 8)
+    split = split_time(launch, finish, np.zeros(16, dtype=np.int64), {"rows": rows}, 8)
+    assert split.start_up == pytest.approx(10, abs=0.01)
+    assert split.skew == pytest.approx(5 + 11.25 - (11.25 + 1.484) - 0.234, abs=0.05)
+
+
+def test_a_load_that_the_slowest_task_does_not_have_explains_nothing():
+    launch, finish = schedule([1000] * 7 + [9000], 8)
+    rows = np.array([9000.0] + [100] * 7)
+    assert split_time(launch, finish, np.zeros(8, dtype=np.int64), {"rows": rows}, 8).fit is None
+
+
+def test_of_two_loads_the_one_that_explains_the_time_is_taken():
+    rng = np.random.default_rng(0)
+    rows, size = rng.integers(1, 1000, 50).astype(float), rng.integers(1, 10**6, 50).astype(float)
+    launch, finish = schedule((3 * rows).astype(int).tolist(), 8)
+    split = split_time(launch, finish, np.zeros(50, dtype=np.int64), {"bytes": size, "rows": rows}, 8)
+    assert split.fit is not None
+    assert split.fit.load == "rows"
+
+
+def test_waiting_is_wall_time_beyond_the_simulation():
+    launch, finish = np.array([0, 20_000]), np.array([1000, 21_000])
+    split = split_time(launch, finish, np.zeros(2, dtype=np.int64), {}, 2)
+    assert (split.slots, split.waiting, split.wall) == (1, 19.0, 21.0)
+
+
+def test_slots_are_what_ran_at_once():
+    assert concurrency(np.array([0, 0, 10]), np.array([10, 20, 30])) == 2  # the third starts where the first ends
+    assert first_wave(np.array([0, 0, 10]), np.array([10, 20, 30]), np.zeros(3), 2).tolist() == [True, True, False]
+
+
+# Tasks whose time has nothing to do with what they read: no load may be blamed by chance, however few they are.
+
+TRIES = 300
+
+
+def share_blamed(tasks, made):
+    """Return how often a load is found to cost at least 15 % of the time."""
+    rng, slots, blamed = np.random.default_rng(tasks), min(tasks, 8), 0
+    for _ in range(TRIES):
+        seconds, loads = made(rng, tasks)
+        launch, finish = schedule((1000 * seconds).astype(int).tolist(), slots)
+        split = split_time(launch, finish, np.zeros(tasks, dtype=np.int64), loads, slots)
+        blamed += split.fit is not None and split.skew >= 0.15 * split.wall
+    return blamed / TRIES
+
+
+def unrelated(rng, tasks):
+    loads = {name: rng.lognormal(6, 0.6, tasks) for name in ("rows", "bytes", "left", "right", "output")}
+    return rng.lognormal(1.5, 0.6, tasks), loads
+
+
+def one_hot(rng, tasks):
+    rows = rng.lognormal(6, 0.1, tasks)
+    rows[rng.integers(tasks)] *= 8
+    return (1 + rows / 200) * rng.lognormal(0, 0.15, tasks), {"rows": rows}
+
+
+@pytest.mark.parametrize("tasks", [2, 3, 4, 5, 6, 8, 12, 16, 24])
+def test_a_load_is_rarely_blamed_by_chance(tasks):
+    # Of five loads, each drawn by chance. Two tasks allow no more.
+    assert share_blamed(tasks, unrelated) <= (0.05 if tasks > 2 else 0.12)
+
+
+@pytest.mark.parametrize("tasks", [2, 3, 4, 5, 6, 8, 12, 16])
+def test_a_hot_task_is_nearly_always_found(tasks):
+    assert share_blamed(tasks, one_hot) >= 0.95

@@ -1,0 +1,126 @@
+"""Placement of hot keys: all work is placed, rules are kept, workers are even; salts lead where Spark hashes them."""
+
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql import functions as F
+
+from keyspread.spark.joining.grid import Rows, ends_of, may_cut, place
+from keyspread.spark.joining.kinds import Kind
+from keyspread.spark.joining.salts import partitions_of, salts_of
+from keyspread.spark.joining.work import Work
+
+INNER = Work(Kind.INNER, 1.0, False)
+
+
+def random_keys(rng, workers):
+    many = rng.randint(1, 2 * workers)
+    return [
+        Rows(rng.randint(0, 3000), rng.randint(0, 3000), rng.randrange(workers), rng.random() < 0.8, rng.random() < 0.8)
+        for _ in range(many)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_key_is_placed_as_its_rules_allow(seed):
+    rng = random.Random(seed)
+    workers = rng.choice([2, 3, 16, 50])
+    tail = np.array([rng.random() * 1e5 for _ in range(workers)])
+    hot = random_keys(rng, workers)
+    cuts, loads = place(tail, hot, INNER)
+    expected = tail.copy()
+    for key, cut in zip(hot, cuts, strict=True):
+        assert len(cut.workers) == len(cut.left) * len(cut.right)
+        assert sum(cut.left) == pytest.approx(1)
+        assert sum(cut.right) == pytest.approx(1)
+        assert key.may_cut_left or len(cut.left) == 1
+        assert key.may_cut_right or len(cut.right) == 1
+        pieces = [(a * key.left, b * key.right) for a in cut.left for b in cut.right]
+        np.add.at(expected, list(cut.workers), [float(INNER.of_key(*piece)) for piece in pieces])
+    assert loads == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("workers", [16, 200])
+@pytest.mark.parametrize(("left", "right"), [(1_000_000, 300), (300, 1_000_000), (5_000, 10_000), (1_000_000, 0)])
+def test_a_hot_key_leaves_workers_even(workers, left, right):
+    rng = random.Random(workers)
+    own = float(INNER.of_key(left, right))
+    tail = np.array([own / workers * rng.uniform(0.9, 1.1) for _ in range(workers)])
+    cuts, loads = place(tail, [Rows(left, right, 0, True, True)], INNER)
+    assert loads.max() <= 1.05 * loads.mean()
+    copies = left * (len(cuts[0].right) - 1) + right * (len(cuts[0].left) - 1)
+    on_one_side = min(left, right) * (workers - 1)
+    assert copies <= max(on_one_side, 1)
+
+
+@pytest.mark.parametrize(("left", "right"), [(100, 100), (500, 10), (7, 900), (3, 3)])
+def test_parts_are_whole_rows(left, right):
+    """Few rows on many workers: the expected work is that of whole rows, and a key is not cut finer than that helps."""
+    tail = np.full(200, 20.0)
+    key = Rows(left, right, 0, True, True)
+    (cut,), loads = place(tail, [key], INNER)
+    parts = [np.array(shares) * rows for shares, rows in ((cut.left, left), (cut.right, right))]
+    for own in parts:
+        assert own == pytest.approx(np.round(own))
+        assert own.min() >= 1 - 1e-9
+    expected = tail.copy()
+    np.add.at(expected, list(cut.workers), [float(INNER.of_key(a, b)) for a in parts[0] for b in parts[1]])
+    assert loads == pytest.approx(expected)
+    # No grid of about equal parts leaves the busiest worker with much less.
+    for lefts in range(1, min(left, 40) + 1):
+        for rights in range(1, min(right, 40) + 1):
+            if lefts * rights <= 200:
+                piece = float(INNER.of_key(-(-left // lefts), -(-right // rights)))
+                assert loads.max() <= 1.1 * (20 + piece)
+
+
+def test_rules():
+    """(left may be cut, right may be cut): by type, condition, and whether the key is on both sides."""
+    both, left_only = (5, 5), (5, 0)
+    assert may_cut(Kind.INNER, True, *both, True) == (True, True)
+    assert may_cut(Kind.LEFT, False, *both, False) == (True, True)
+    assert may_cut(Kind.LEFT, True, *both, False) == (True, False)
+    assert may_cut(Kind.LEFT, False, *both, True) == (True, False)
+    assert may_cut(Kind.RIGHT, True, *both, False) == (False, True)
+    assert may_cut(Kind.FULL, False, *both, False) == (True, True)
+    assert may_cut(Kind.FULL, True, *both, False) == (False, False)
+    assert may_cut(Kind.FULL, True, *left_only, False) == (True, False)
+    assert may_cut(Kind.FULL, False, *left_only, True) == (False, False)
+    assert may_cut(Kind.SEMI, True, *both, True) == (True, False)
+
+
+def test_ends():
+    assert ends_of([1.0]) == [2**31]
+    assert ends_of([0.1] * 10)[-1] == 2**31
+    assert sorted(ends_of([0.3, 0.3, 0.4])) == ends_of([0.3, 0.3, 0.4])
+
+
+@pytest.mark.parametrize("partitions", [2, 7, 200])
+def test_salts_lead_to_their_workers(spark, partitions):
+    rng = random.Random(partitions)
+    keys = ["a", "some longer text", ""]
+    hashes = [
+        row[0] for row in spark.createDataFrame([(key,) for key in keys], "k string").select(F.hash("k")).collect()
+    ]
+    asked = []
+    for key, hash_ in zip(keys, hashes, strict=True):
+        workers = [rng.randrange(partitions) for _ in range(20)]
+        salts = salts_of(hash_, workers, partitions)
+        assert len({0, *salts}) == 21
+        assert partitions_of(np.full(20, hash_), np.array(salts), partitions).tolist() == workers
+        asked += [(key, salt, worker) for salt, worker in zip(salts, workers, strict=True)]
+    found = spark.createDataFrame(asked, "k string, s int, w int").selectExpr(f"pmod(hash(k, s), {partitions}) = w")
+    assert {row[0] for row in found.collect()} == {True}
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("condition", [False, True])
+def test_work_in_sql_is_work_in_python(spark, kind, condition):
+    work = Work(kind, 0.5, condition)
+    rows = [(0, 7), (7, 0), (3, 4), (10**9, 10**9)]
+    found = spark.createDataFrame(rows, "l bigint, r bigint").selectExpr(work.sql("l", "r")).collect()
+    assert [row[0] for row in found] == pytest.approx([float(work.of_key(*row)) for row in rows])

@@ -1,0 +1,210 @@
+"""Sides as people have them: hints, caches, unions, limits, one DataFrame twice, chains, threads, changed data."""
+
+import warnings
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from join_cases import HOWS, differences
+from pyspark.sql import functions as F
+
+from frames import setting
+from keyspread.spark import JoinPlan, Watch, join, plan_join
+from keyspread.spark.routing.row_order import physical_plan
+
+ADAPTIVE = pytest.mark.parametrize("adaptive", ["true", "false"])
+
+
+@pytest.fixture(autouse=True)
+def shuffled(spark, static):
+    with (
+        setting(spark, "spark.sql.autoBroadcastJoinThreshold", "-1"),
+        setting(spark, "spark.sql.codegen.wholeStage", "false"),
+        setting(spark, "spark.sql.shuffle.partitions", "2"),
+    ):
+        yield
+
+
+@pytest.fixture
+def left(spark):
+    return spark.range(0, 300, 1, 3).selectExpr(
+        "CASE WHEN id % 2 = 0 THEN -1 WHEN id % 10 = 5 THEN NULL ELSE id % 47 END AS k", "id AS v"
+    )
+
+
+@pytest.fixture
+def right(spark):
+    return spark.range(0, 60, 1, 2).selectExpr("IF(id % 4 = 0, -1L, id) AS k", "id AS w")
+
+
+def bag(df):
+    return Counter(map(tuple, df.collect()))
+
+
+def same(cases):
+    """Check that ours has the columns and the rows of Spark's own, for each (name, ours, plain)."""
+    for name, ours, plain in cases:
+        assert ours.columns == plain.columns, name
+    # Both sides may have columns of the same name, which the comparison tells apart by their place.
+    placed = [
+        (name, *(df.toDF(*(f"c{number}" for number in range(len(df.columns)))) for df in both)) for name, *both in cases
+    ]
+    assert differences(placed) == []
+
+
+# How each side changed since the plan was made: keys appeared and vanished, on either side.
+CHANGES = {
+    "the hot key vanished on the left": ("k <> -1", None, "true", None),
+    "the hot key vanished on the right": ("true", None, "k <> -1", None),
+    "another key is hot": ("k <> -1", "7", "k <> -1", "7"),
+    "a key appeared on the left": ("true", "1000", "true", None),
+    "a key appeared on both sides": ("true", "1000", "true", "1000"),
+    "nulls appeared": ("true", "NULL", "true", "NULL"),
+    "the left side is empty": ("false", None, "true", None),
+    "the right side is empty": ("true", None, "false", None),
+}
+
+
+def changed(df, keep, added):
+    kept = df.where(keep)
+    return kept if added is None else kept.union(df.selectExpr(f"CAST({added} AS BIGINT)", df.columns[1]))
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_stored_plan_and_changed_data(left, right, how):
+    cases = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a full join says that its keys stay whole
+        plans = {
+            condition: JoinPlan.from_json(
+                plan_join(left, right, [("k", "k")], how, threshold=0.01, condition=condition).to_json()
+            )
+            for condition in (None, "v > w * 3")
+        }
+        assert plans[None].hot
+        for number, (name, (keep_left, add_left, keep_right, add_right)) in enumerate(CHANGES.items()):
+            lefts, rights = changed(left, keep_left, add_left), changed(right, keep_right, add_right)
+            for condition, plan in list(plans.items())[: 1 + number % 2]:
+                equal = lefts.k == rights.k
+                plain = lefts.join(rights, equal if condition is None else equal & F.expr(condition), how)
+                ours = join(lefts, rights, [("k", "k")], how, plan=plan, condition=condition)
+                cases.append((f"{name} {condition}", ours, plain))
+    same(cases)
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full"])
+def test_files_that_change_between_planning_and_running(spark, tmp_path, how):
+    """A key was on one side only when it was counted; then both sides have it, one of them few rows."""
+
+    def write(name, hot):
+        keys = [0] * hot + [1 + number % 40 for number in range(400 - hot)]
+        lines = (f"{key:03d},{number:04d}\n" for number, key in enumerate(sorted(keys, key=lambda key: key * 7 % 41)))
+        (tmp_path / f"{name}.csv").write_text("".join(lines))  # always of the same length
+
+    def read(name):
+        return spark.read.schema(f"k int, {name} int").csv(str(tmp_path / f"{name}.csv"))
+
+    for counted, then in (((0, 300), (5, 2)), ((300, 0), (2, 5)), ((300, 300), (0, 5)), ((300, 300), (5, 0))):
+        write("l", counted[0])
+        write("r", counted[1])
+        left, right = read("l"), read("r")
+        ours = join(left, right, "k", how, plan=plan_join(left, right, "k", how))
+        write("l", then[0])
+        write("r", then[1])
+        assert bag(ours) == bag(left.join(right, "k", how)), counted
+
+
+@pytest.mark.parametrize("hinted", ["left", "right"])
+@pytest.mark.parametrize("hint", ["broadcast", "merge", "shuffle_hash", "shuffle_replicate_nl"])
+def test_hints(left, right, hint, hinted):
+    lefts = left.hint(hint) if hinted == "left" else left
+    rights = right.hint(hint) if hinted == "right" else right
+    cases = []
+    for how in ("inner", "left", "full", "left_anti"):
+        watch = Watch()
+        ours = join(lefts, rights, "k", how, watch=watch)
+        cases.append((how, ours, left.join(right, "k", how)))
+        if hint in ("merge", "shuffle_hash"):
+            assert watch.way.name == "planned", how
+            wanted = {"merge": "SortMergeJoin", "shuffle_hash": "ShuffledHashJoin"}[hint]
+            if how in ("inner", "left") and (hint, hinted, how) != ("shuffle_hash", "left", "left"):
+                assert wanted in physical_plan(ours), how
+        elif how == "inner":
+            assert watch.way.name == "join"
+    same(cases)
+
+
+@ADAPTIVE
+def test_sides_behind_other_operators(spark, left, right, adaptive):
+    with setting(spark, "spark.sql.adaptive.enabled", adaptive):
+        sides = {
+            "union": left.union(left.where("v % 3 = 0")),
+            "aggregate": left.groupBy("k", (F.col("v") % 50).alias("v")).count().select("k", "v"),
+            "limit": left.coalesce(1).limit(250),
+            "sort": left.orderBy("v"),
+            "cached": left.cache(),
+            "checkpoint": left.localCheckpoint(),
+            "spread": left.repartition(7),
+            "distinct": left.distinct(),
+        }
+        cases = []
+        for name, side in sides.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                cases.append((f"{name} left", join(side, right, "k", "left"), side.join(right, "k", "left")))
+                cases.append((f"{name} full", join(right, side, "k", "full"), right.join(side, "k", "full")))
+        same(cases)
+        left.unpersist()
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_one_dataframe_on_both_sides(left, how):
+    few = left.where("v < 120")
+    pairs = few.alias("one").join(few.alias("other"), F.expr("one.k = other.k"), how)
+    same(
+        [
+            ("names", join(few, few, "k", how), few.join(few, "k", how)),
+            ("pairs", join(few, few, [("k", "k")], how), pairs),
+        ]
+    )
+    assert bag(join(few, few.where("v % 2 = 0"), "k", how)) == bag(few.join(few.where("v % 2 = 0"), "k", how))
+
+
+@ADAPTIVE
+def test_chains(spark, left, right, adaptive):
+    third = left.selectExpr("v AS w", "k AS x")
+    with setting(spark, "spark.sql.adaptive.enabled", adaptive):
+        ours = join(join(join(left, right, "k", "left"), third, "w", "full"), right.select("k"), "k", "left_anti")
+        plain = left.join(right, "k", "left").join(third, "w", "full").join(right.select("k"), "k", "left_anti")
+        grouped = join(left, right, "k").groupBy("k").agg(F.sum("v").alias("v"))
+        of_plain = left.join(right, "k").groupBy("k").agg(F.sum("v").alias("v"))
+        same([("three joins", ours, plain), ("a group behind", join(grouped, right, "k"), of_plain.join(right, "k"))])
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_columns_of_the_same_names(left, right, how):
+    rights = right.selectExpr("k", "w AS v", "w")
+    plain = left.join(rights, left.k == rights.k, how)
+    same(
+        [
+            ("names", join(left, rights, "k", how), left.join(rights, "k", how)),
+            ("pairs", join(left, rights, [("k", "k")], how), plain),
+        ]
+    )
+
+
+def test_several_threads(left, right):
+    """Each has its own plan, watch and result; nothing of one is seen in another."""
+    expected = {how: bag(left.join(right, "k", how)) for how in ("inner", "left", "right", "left_semi")}
+
+    def one(number):
+        how = [*expected][number % len(expected)]
+        watch = Watch()
+        found = bag(join(left, right, "k", how, workers=4 + number, watch=watch))
+        return found == expected[how], watch.way.name
+
+    with ThreadPoolExecutor(4) as threads:
+        assert {*threads.map(one, range(8))} == {(True, "planned")}

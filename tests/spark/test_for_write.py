@@ -1,0 +1,153 @@
+"""`for_write`: few files of the wanted size, even writers, the same rows."""
+
+import heapq
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql import functions as F
+
+from keyspread.errors import InputError
+from keyspread.spark import for_write
+from keyspread.spark.routing.file_packing import fewest_files, pack
+
+ROW = 100 + 4  # bytes: a text of 100 characters and its length
+
+
+@pytest.fixture
+def rows(spark):
+    """5,000 rows of about 104 bytes: one day has half of them, one in ten has none."""
+    return spark.range(0, 5000, 1, 3).selectExpr(
+        "CASE WHEN id % 2 = 0 THEN 'monday' WHEN id % 10 = 5 THEN NULL ELSE concat('day ', id % 37) END AS day",
+        "repeat('x', 100 - length(id)) || id AS text",
+    )
+
+
+def files_of(folder):
+    return list(folder.rglob("*.parquet"))
+
+
+@pytest.mark.connect
+def test_files_and_writers(rows, tmp_path, static):
+    target = 20_000
+    out = for_write(rows, "day", target, file_cost=100)
+    found = out.groupBy(F.spark_partition_id().alias("writer"), "day").agg(F.count("*").alias("rows")).collect()
+    sizes = Counter()
+    writers = Counter()
+    for row in found:
+        sizes[row.day] += row.rows * ROW
+        writers[row.writer] += row.rows * ROW
+    assert sum(writers.values()) == 5000 * ROW
+    assert len(found) <= 1.1 * fewest_files([*sizes.values()], target)
+    loads = np.array([*writers.values()])
+    assert loads.max() <= 1.2 * loads.mean()
+    assert max(row.rows for row in found) * ROW <= 1.1 * target
+    out.write.partitionBy("day").parquet(str(tmp_path / "out"))
+    assert len(files_of(tmp_path / "out")) == len(found)
+    assert out.schema == rows.schema
+
+
+def test_a_given_number_of_writers(rows, static):
+    out = for_write(rows, ["day"], "1GB", writers=3)
+    assert out.rdd.getNumPartitions() == 3
+    assert Counter(map(tuple, out.collect())) == Counter(map(tuple, rows.collect()))
+
+
+def test_an_empty_table(rows, static):
+    assert for_write(rows.limit(0), "day").count() == 0
+
+
+def test_in_a_stream(spark, rows, tmp_path, static):
+    rows.coalesce(1).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+
+    def write(batch, number):
+        for_write(batch, "day", 20_000, file_cost=100).write.partitionBy("day").mode("append").parquet(
+            str(tmp_path / "out")
+        )
+
+    query = stream.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "c"))
+    assert query.trigger(availableNow=True).start().awaitTermination(300)
+    sizes = [row["count"] * ROW for row in rows.groupBy("day").count().collect()]
+    assert len(files_of(tmp_path / "out")) <= 1.1 * fewest_files(sizes, 20_000)
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 5000
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_packing(seed):
+    rng = np.random.default_rng(seed)
+    law = 1 / np.arange(1, rng.integers(2, 400)) ** rng.choice([0.5, 1.0, 1.5])
+    sizes = law / law.sum() * rng.choice([3e4, 1e6, 1e7])
+    packed = pack(sizes.tolist(), 1e5, 1e3)
+    assert sum(map(len, packed.files)) == fewest_files(sizes, 1e5)
+    assert packed.busiest <= 1.2
+    loads = np.zeros(packed.writers)
+    for size, files in zip(sizes, packed.files, strict=True):
+        assert size / len(files) <= 1e5 * (1 + 1e-9)
+        np.add.at(loads, files, size / len(files) + 1e3)
+    assert loads == pytest.approx(packed.loads)
+
+
+def test_packing_takes_the_least_loaded_writers(monkeypatch):
+    """Many files of one value: each is placed once, whatever their number."""
+    popped = []
+    pop = heapq.heappop
+    monkeypatch.setattr(heapq, "heappop", lambda heap: popped.append(1) or pop(heap))
+    packed = pack([1e6, 2e5, 50], 1e2, 10)
+    files = fewest_files([1e6, 2e5, 50], 1e2)
+    assert files == 12_001
+    assert sum(map(len, packed.files)) == files
+    assert all(len({*files}) == len(files) for files in packed.files)  # else two of them would be one
+    assert packed.busiest <= 1.1
+    assert len(popped) <= 2 * files
+
+
+def test_fewer_writers_than_files_of_a_value():
+    packed = pack([1e6, 10], 1e2, 0, writers=7)
+    assert packed.files[0] == [0, 1, 2, 3, 4, 5, 6]
+    assert packed.busiest < 1.001
+
+
+def test_an_absurd_number_of_files_is_refused(spark, rows, static):
+    with pytest.raises(InputError, match=r"target 1 makes 52\d,\d\d\d files of 52\d,\d\d\d bytes, and at most 200,000"):
+        for_write(rows, "day", 1)
+    assert for_write(rows, "day", 1, writers=2).count() == 5000
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"writers": 10**9}, "writers must be at most 100000, got 1000000000"),
+        ({"columns": "nope"}, "there is no column 'nope'; the columns are day, text"),
+        ({"columns": []}, "columns must be the name of a column or a list of names, got []"),
+        ({"target": "big"}, "target must be a size such as '256MB', or a number of bytes, got 'big'"),
+        ({"target": 0}, "target must be a size such as '256MB', or a number of bytes, got 0"),
+        ({"target": "0.5b"}, "target must be a size such as '256MB', or a number of bytes, got '0.5b'"),
+        ({"target": "9" * 400}, "target must be a size such as '256MB', or a number of bytes, got '999"),
+        ({"file_cost": False}, "file_cost must be a size such as '256MB', or a number of bytes, got False"),
+        ({"columns": ["day", "text"]}, "columns has all columns, so no data is left to write"),
+        ({"writers": 0}, "writers must be at least 1, got 0"),
+        ({"ratio": 0}, "ratio must be above 0, got 0"),
+        ({"file_cost": "x"}, "file_cost must be a size"),
+        ({"file_cost": None}, "file_cost must be a size such as '256MB', or a number of bytes, got None"),
+        ({"target": 1.5}, "target must be a size such as '256MB', or a number of bytes, got 1.5"),
+        ({"ratio": "half"}, "ratio must be a number, got 'half'"),
+        ({"columns": 3}, "columns must be the name of a column or a list of names, got 3"),
+        ({"columns": ["day", "DAY"]}, "columns has 'DAY' twice; name each column once"),
+        ({"df": "rows"}, "df must be a DataFrame, got 'rows'"),
+    ],
+    ids=str,
+)
+def test_bad_input(rows, options, match):
+    with pytest.raises(InputError, match=re.escape(match)):
+        for_write(**{"df": rows, "columns": "day", **options})
+
+
+def test_a_stream_is_refused(spark):
+    with pytest.raises(InputError, match="for_write counts the rows, which a stream does not allow: use it within"):
+        for_write(spark.readStream.format("rate").load(), "value")
