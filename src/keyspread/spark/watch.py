@@ -4,7 +4,6 @@ A `Watch` counts the rows while the job runs (Spark's `observe`). `balance` runs
 `streaming/stream_watch.py`.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from keyspread.evaluation import metrics
 from keyspread.spark.aggregation.way import Way
 from keyspread.spark.capabilities import can_observe, has_function
 from keyspread.spark.observation import Observed
+from keyspread.spark.observed_counts import damaged, histogram, read_counts, top_items
 from keyspread.spark.routing.keys import Key, KeyColumn, column, key_columns
 
 _TOP = "approx_top_k"
@@ -102,9 +102,9 @@ class Watch:
                 "keyspread.spark.balance"
             )
         self._workers = workers
-        seen = [worker_loads(routed, worker, workers)]
+        seen = [F.count(F.lit(1)).alias("rows"), worker_loads(routed, worker, workers)]
         if self._hottest and has_function(routed.sparkSession, _TOP):
-            seen.append(F.to_json(_top(key_text(routed, key), self._hottest)).alias("hottest"))
+            seen.append(top_items(key_text(routed, key), self._hottest, TRACKED, is_text=True).alias("hottest"))
         return routed.observe(self._observed.observation, *seen)
 
     def take(self, way: Way, df: DataFrame) -> None:
@@ -121,7 +121,8 @@ class Watch:
         if not self._workers:
             raise nothing_routed("balance", self.way)
         seen = self._observed.values()
-        return Balance(read_loads(seen.get("loads"), self._workers), tuple(read_hottest(seen.get("hottest"))))
+        loads = read_loads(seen.get("loads"), self._workers, seen.get("rows", 0))
+        return Balance(loads, tuple(read_hottest(seen.get("hottest"))))
 
 
 def nothing_routed(what: str, way: Way | None) -> InputError:
@@ -188,40 +189,36 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
 def worker_loads(df: DataFrame, worker: str, workers: int) -> Column:
     """Return an aggregate that counts the rows per worker; read its value with `read_loads`.
 
-    Either sketch has room for all workers, so it is exact. The value is JSON, because how an observed value that is not
-    plain arrives in Python depends on the version of Spark and on Connect.
+    Either sketch has room for all workers, so it is exact.
     """
+    item = F.expr(worker)
     if has_function(df.sparkSession, _TOP):
-        counted = f"{_TOP}({worker}, {workers}, {max(TRACKED, 2 * workers)})"
-    else:
-        # In whole numbers, Spark would cut a worker that is 2.9999999999 after the merge of two parts to 2.
-        counted = f"histogram_numeric(CAST({worker} AS DOUBLE), {max(workers, 2)})"  # Spark takes no less than 2
-    return F.expr(f"to_json({counted})").alias("loads")
+        return top_items(item, workers, max(TRACKED, 2 * workers), is_text=False).alias("loads")
+    return histogram(item, workers).alias("loads")
 
 
-def read_loads(text: str | None, workers: int) -> npt.NDArray[np.int64]:
-    """Return the rows of every worker from the JSON that `worker_loads` observed."""
+def read_loads(text: str | None, workers: int, rows: int | None) -> npt.NDArray[np.int64]:
+    """Return the rows of every worker, from what `worker_loads` observed of this many rows."""
     loads = np.zeros(workers, np.int64)
-    for item in json.loads(text or "[]"):
-        worker, rows = item.values()  # {"item": 3, "count": 17} or {"x": 2.9999999999, "y": 17.0}
-        loads[round(worker)] += int(rows)  # a histogram may have a worker twice
+    for worker, count in read_counts(text):
+        place = round(float(worker or 0))
+        if not 0 <= place < workers:
+            raise damaged()
+        loads[place] += int(count)
+    if loads.sum() != (rows or 0):
+        raise damaged()
     return loads
 
 
 def read_hottest(text: str | None) -> list[tuple[str | None, int]]:
-    """Return the text and the rows of each key, hottest first, from the JSON of an observed `approx_top_k`."""
-    items = ((item.get("item"), int(item["count"])) for item in json.loads(text or "[]"))  # a null is left out
-    return [(None if key is None else str(key), rows) for key, rows in items]
+    """Return the text and the rows of each key, hottest first, from what `top_items` observed."""
+    return [(key, int(rows)) for key, rows in read_counts(text)]
 
 
 def key_text(df: DataFrame, key: Sequence[KeyColumn]) -> Column:
     """Return the key as text: a single column as it is, several as JSON."""
     columns = [column(df, part) for part in key]
     return columns[0].cast("string") if len(columns) == 1 else F.to_json(F.struct(*columns))
-
-
-def _top(text: Column, hottest: int) -> Column:
-    return F.call_function(_TOP, text, F.lit(hottest), F.lit(max(TRACKED, hottest)))
 
 
 def _counted(rows: DataFrame, hottest: int) -> list[Any]:

@@ -241,7 +241,7 @@ def test_the_end_of_another_query_of_the_session_is_not_the_end_of_this_one():
     watch = StreamWatch()
     history = watch.record()
     watch._workers = 2
-    counted = {"loads": '[{"item": 0, "count": 6}, {"item": 1, "count": 4}]'}
+    counted = {"rows": 10, "loads": "#[{0, 6}, {1, 4}]"}
     progress = SimpleNamespace(
         observedMetrics={watch._name: counted}, id="q", runId="mine", batchId=0, timestamp="", batchDuration=5
     )

@@ -7,14 +7,14 @@ simple types are counted as they are, and all others as text.
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
 
+from keyspread.spark.observed_counts import top_items
 from keyspread.spark.routing.keys import KeyColumn, column
 from keyspread.spark.watch import TRACKED, key_text
 
+_WHOLE_NUMBERS = (LongType, IntegerType, ShortType, ByteType)
 _MOST_TRACKED = 1_000_000  # Spark's own limit
-_SIMPLE = (StringType, LongType, IntegerType, ShortType, ByteType)
 
 
 def count_hottest(df: DataFrame, key: Sequence[KeyColumn], many: int) -> Column:
@@ -23,6 +23,7 @@ def count_hottest(df: DataFrame, key: Sequence[KeyColumn], many: int) -> Column:
     Counts are exact while the sketch has room for all keys, and otherwise off by at most rows / 7,500.
     """
     kind = df.select(column(df, key[0])).schema[0].dataType if len(key) == 1 else None
-    counted = column(df, key[0]) if isinstance(kind, _SIMPLE) else key_text(df, key)
+    is_number = isinstance(kind, _WHOLE_NUMBERS)
+    counted = column(df, key[0]) if is_number or isinstance(kind, StringType) else key_text(df, key)
     tracked = min(_MOST_TRACKED, max(TRACKED, 8 * many))
-    return F.to_json(F.call_function("approx_top_k", counted, F.lit(min(many, tracked)), F.lit(tracked)))
+    return top_items(counted, min(many, tracked), tracked, is_text=not is_number)

@@ -1,12 +1,12 @@
 """What a live page shows beyond a `StreamWatch`: the load by plain hashing, and the workers of the hottest keys."""
 
-import json
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyspread.spark.capabilities import has_function
+from keyspread.spark.observed_counts import read_counts, top_items
 from keyspread.spark.routing.keys import KeyColumn, column, free_name, in_sql
 from keyspread.spark.watch import TRACKED, key_text, worker_loads
 
@@ -33,17 +33,17 @@ def observe_for_page(
 def _top_pairs(df: DataFrame, key: Sequence[KeyColumn], worker: str, many: int) -> Column:
     text = F.coalesce(F.concat(F.lit("="), key_text(df, key)), F.lit("null"))
     pair = F.concat(F.col(worker).cast("string"), text)
-    return F.to_json(F.call_function("approx_top_k", pair, F.lit(many), F.lit(max(TRACKED, 2 * many))))
+    return top_items(pair, many, max(TRACKED, 2 * many), is_text=True)
 
 
 def read_pairs(text: str | None) -> dict[str | None, tuple[int, ...]]:
     """Return the workers of each key, from texts such as '3=anna' for a key and '3null' for the null key.
 
-    >>> read_pairs('[{"item": "3=a=b", "count": 7}, {"item": "1null", "count": 2}, {"item": "0=a=b", "count": 1}]')
+    >>> read_pairs("=[{3=a=b, 7}, {1null, 2}, {0=a=b, 1}]")
     {'a=b': (0, 3), None: (1,)}
     """
     found: dict[str | None, set[int]] = {}
-    for item in json.loads(text or "[]"):
-        worker, mark, key = item["item"].partition("=")
+    for pair, _ in read_counts(text):
+        worker, mark, key = (pair or "").partition("=")
         found.setdefault(key if mark else None, set()).add(int(worker.removesuffix("null")))
     return {key: tuple(sorted(workers)) for key, workers in found.items()}

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from keyspread import checks
 from keyspread.drawing.picture import Drawn, Picture, Trend, hottest_table, of_loads
-from keyspread.errors import InputError
+from keyspread.errors import InputError, KeyspreadError
 from keyspread.spark.aggregation.way import Way
 from keyspread.spark.capabilities import can_observe, has_function
 from keyspread.spark.routing.hot_keys import count_hottest
@@ -177,7 +178,7 @@ class StreamWatch(StreamingQueryListener, Drawn):
         self._threshold = checked_threshold(options.get("threshold"), workers)
         self._session = routed.sparkSession
         self._session.streams.addListener(self)
-        seen = [worker_loads(routed, worker, workers)]
+        seen = [F.count(F.lit(1)).alias("rows"), worker_loads(routed, worker, workers)]
         if has_function(self._session, "approx_top_k"):
             # As many keys as can be hot, so that the number of hot keys is known.
             seen.append(count_hottest(routed, key, max(1, self._hottest, int(1 / self._threshold))).alias("hottest"))
@@ -258,7 +259,11 @@ class StreamWatch(StreamingQueryListener, Drawn):
         counted = progress.observedMetrics.get(self._name)
         if counted is None:
             return
-        seen = self._seen(progress, counted)
+        try:
+            seen = self._seen(progress, counted)
+        except KeyspreadError as problem:
+            warnings.warn(f"batch {progress.batchId} is left out: {problem}", stacklevel=2)
+            return
         self._run = str(progress.runId)
         with self._changed:
             self._batches.append(seen)
@@ -282,7 +287,7 @@ class StreamWatch(StreamingQueryListener, Drawn):
 
     def _seen(self, progress: Any, counted: Any) -> BatchSeen:
         seen = counted if isinstance(counted, dict) else counted.asDict()
-        loads = read_loads(seen["loads"], self._workers)
+        loads = read_loads(seen["loads"], self._workers, seen["rows"])
         keys = read_hottest(seen.get("hottest"))
         least = least_hot_count(self._threshold, int(loads.sum()))
         malformed = progress.observedMetrics.get(self._malformed) if self._malformed is not None else None
@@ -298,7 +303,7 @@ class StreamWatch(StreamingQueryListener, Drawn):
             seconds=progress.batchDuration / 1000,
             head=sum(rows >= least for _, rows in keys) if "hottest" in seen else None,
             malformed=int(malformed["malformed"] or 0) if malformed is not None else 0,
-            by_hash=None if by_hash is None else read_loads(by_hash, self._workers),
+            by_hash=None if by_hash is None else read_loads(by_hash, self._workers, seen["rows"]),
             workers_of=tuple(pairs.get(key, ()) for key, _ in shown) if pairs else (),
         )
 
