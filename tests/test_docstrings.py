@@ -36,6 +36,8 @@ def test_a_function_is_described_completely(name):
 @pytest.mark.parametrize("one", [one for one in PUBLIC if inspect.isclass(one)], ids=lambda one: one.__name__)
 def test_a_class_is_described(one):
     assert inspect.getdoc(one)
+    if not issubclass(one, Exception):
+        assert "\n>>> " in inspect.getdoc(one)
     for name, member in inspect.getmembers(one):
         if not name.startswith("_") and callable(member) and getattr(member, "__module__", "").startswith("keyspread"):
             assert inspect.getdoc(member), f"{one.__name__}.{name}"

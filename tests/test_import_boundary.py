@@ -16,6 +16,7 @@ PUBLIC = [
     "Sender",
     "Settings",
     "SpaceSaving",
+    "compare",
     "expected_workers",
     "find_choices",
     "hash_keys",

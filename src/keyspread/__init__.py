@@ -6,6 +6,7 @@ Importing keyspread imports no engine. `keyspread.spark` moves rows on Spark.
 
 from keyspread.choices import expected_workers, find_choices
 from keyspread.errors import InputError, KeyspreadError, SnapshotError, ThreadError
+from keyspread.evaluation.compare import Comparison, compare
 from keyspread.evaluation.simulate import Simulation, simulate
 from keyspread.hashing import hash_keys
 from keyspread.heavy_hitters import SpaceSaving
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 __all__ = [
     "SCHEMES",
     "ColumnOperator",
+    "Comparison",
     "HotKey",
     "InputError",
     "KeyspreadError",
@@ -34,6 +36,7 @@ __all__ = [
     "SnapshotError",
     "SpaceSaving",
     "ThreadError",
+    "compare",
     "expected_workers",
     "find_choices",
     "hash_keys",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keyspread import InputError, simulate
-from keyspread.evaluation.compare import ALL, Compared, compare, frontier
+from keyspread.evaluation.compare import ALL, SHORTEST_TIMED, Compared, compare, frontier
 from keyspread.schemes import resolve
 from keyspread.streams import zipf
 from keyspread.streams.encoded import Encoded
@@ -25,7 +25,7 @@ def test_the_numbers_are_those_of_simulate():
         assert (compared.replicas, compared.head_replicas) == (done.replicas, done.head_replicas)
         assert compared.replicas_per_key == done.replicas / done.keys
         assert compared.busiest == pytest.approx(1 + 8 * done.windowed_imbalance)
-        assert compared.rate > 0
+        assert compared.rate is None  # the stream is too short
 
 
 @pytest.mark.parametrize(("alias", "name"), [("pk", "per-key"), ("Dc", "d-choices"), ("FISH", "fish")])
@@ -66,3 +66,9 @@ def test_an_empty_stream_is_compared_too():
 def test_wrong_options_are_refused():
     with pytest.raises(InputError, match="workers must be at least 1, got 0"):
         compare(Encoded.of(np.arange(5)), 0)
+
+
+def test_a_long_stream_has_rates_and_a_short_one_none():
+    rates = [compare(np.arange(many) % 100, 8, ["key"])[0].rate for many in (SHORTEST_TIMED - 1, SHORTEST_TIMED)]
+    assert rates[0] is None
+    assert rates[1] > 0

@@ -19,6 +19,9 @@ ALL = tuple(scheme.name for scheme in DESCRIPTORS if not scheme.needs_choices)
 RATE_INCLUDES = "planning, learning the hot keys, routing, and the simulator's counting of loads and replicas"
 """What the time behind a rate was spent on: the whole simulation, so a scheme that plans pays for its plans."""
 
+SHORTEST_TIMED = 100_000
+"""Messages from which a rate says something about a scheme; of fewer, fixed costs take most of the time."""
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -38,8 +41,9 @@ class Compared:
     """The number of distinct (worker, key) pairs of hot keys."""
     replicas_per_key: float
     """The mean number of workers per key."""
-    rate: float
-    """Messages per second on one core in this simulation, with all that `RATE_INCLUDES` names."""
+    rate: float | None
+    """Messages per second on one core in this simulation, with all that `RATE_INCLUDES` names; None below
+    `SHORTEST_TIMED` messages."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""
@@ -47,7 +51,13 @@ class Compared:
 
 
 class Comparison(list[Compared], Drawn):
-    """The results of several schemes on one stream, in the order in which they were asked for."""
+    """The results of several schemes on one stream, in the order in which they were asked for.
+
+    >>> import keyspread as ks
+    >>> found = ks.compare(ks.hash_keys(["hot"] * 50 + [f"k{i}" for i in range(50)]), 4, ["key", "planned"])
+    >>> [(one.scheme, one.replicas) for one in found]
+    [('key', 51), ('planned', 52)]
+    """
 
     def picture(self) -> Picture:
         """Return the busiest worker of every scheme, and what each scheme costs, the most even first."""
@@ -60,7 +70,12 @@ class Comparison(list[Compared], Drawn):
                 Table(
                     ("scheme", "imbalance", "replicas per key", "messages per second"),
                     [
-                        (one.scheme, f"{one.windowed_imbalance:.1e}", f"{one.replicas_per_key:.2f}", f"{one.rate:,.0f}")
+                        (
+                            one.scheme,
+                            f"{one.windowed_imbalance:.1e}",
+                            f"{one.replicas_per_key:.2f}",
+                            "–" if one.rate is None else f"{one.rate:,.0f}",
+                        )
                         for one in order
                     ],
                 ),
@@ -79,10 +94,23 @@ def compare(
     progress: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Comparison:
-    """Simulate every scheme on the stream, hashes or an `Encoded`, in the given order.
+    """Simulate several schemes on one stream, to see how even each is and what it costs.
 
-    Recommended options of a scheme are set unless `options` has others. `progress` is called with the number of schemes
-    that are done.
+    Args:
+        stream: Hashes of keys in the order of the messages, as `hash_keys` returns them, or an `Encoded` stream.
+        workers: The number of workers.
+        schemes: Names of schemes; by default every one that works without options, and the peers.
+        sources: The number of senders.
+        seed: The seed of the candidates.
+        windows: Windows of equal message counts, over which the imbalance is averaged.
+        progress: Called with the number of schemes that are done.
+        options: Options of the schemes, such as `threshold`. They replace the recommended ones of a scheme.
+
+    Returns:
+        One result per scheme, in the given order. It draws itself in a notebook.
+
+    Raises:
+        InputError: The stream is not an array of hashes, or a scheme or a number is not valid.
 
     >>> import numpy as np
     >>> [one.scheme for one in compare(np.arange(100), 4, ["key", "planned"])]
@@ -105,7 +133,7 @@ def compare(
                 replicas=result.replicas,
                 head_replicas=result.head_replicas,
                 replicas_per_key=result.replicas / max(1, result.keys),
-                rate=result.messages / max(seconds, 1e-9),
+                rate=result.messages / seconds if result.messages >= SHORTEST_TIMED else None,
             )
         )
         if progress is not None:

@@ -40,6 +40,11 @@ class Simulation(Drawn):
 
     Loads count messages, or add up their weights. The imbalance I is the largest share of a worker - 1/n. If workers
     differ in capacity, the share per capacity counts.
+
+    >>> import keyspread as ks
+    >>> found = ks.simulate(ks.hash_keys(["hot"] * 30 + list("abcdefghij")), "planned", workers=4, windows=1)
+    >>> found.loads.tolist(), found.replicas
+    ([10, 10, 10, 10], 14)
     """
 
     scheme: str

@@ -17,6 +17,11 @@ class HotKey:
 
     Piece i belongs to workers[i], takes the slots from ends[i - 1] to ends[i] - 1, and was planned for weights[i]
     messages.
+
+    >>> import keyspread as ks
+    >>> hot = ks.plan(ks.hash_keys(["hot"] * 30 + list("abcdefghij")), workers=4).head[0]
+    >>> hot.workers, hot.weights
+    ((2, 3, 0, 1), (8, 8, 7, 7))
     """
 
     hash: int

@@ -1,6 +1,7 @@
 """`keyspread compare`: a row per scheme and a recommendation for people, JSON for machines, one line for mistakes."""
 
 import json
+import re
 
 import pytest
 
@@ -32,9 +33,16 @@ def test_the_command(run, tmp_path):
     assert "clicks.csv, 10 workers, 5 senders" in out
     assert all(scheme in out for scheme in ALL)
     assert "Use planned: " in out
-    assert "× partial-key; includes planning, learning" in " ".join(out.split())
+    assert "rate: not shown for fewer than 100,000 messages" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= max(80, len(f"Plot written to {tmp_path}/plot.svg"))
     assert (tmp_path / "plot.svg").read_text().lstrip().startswith("<?xml")
+
+
+def test_the_rates_of_a_long_stream(run):
+    code, out, err = run("--skew", "1.6", "--keys", "500", "--messages", "1e5", "--workers", "8")
+    assert (code, err) == (0, "")
+    assert "× partial-key; includes planning, learning" in " ".join(out.split())
+    assert re.search(r"partial-key .* 1\.00 ×\n", out)
 
 
 def test_the_command_as_json(run):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def show(title: str, compared: "Sequence[Compared]", advice: "Advice", plot: str | None) -> None:
     """Print the comparison for people."""
-    from keyspread.evaluation.compare import RATE_INCLUDES, frontier
+    from keyspread.evaluation.compare import RATE_INCLUDES, SHORTEST_TIMED, frontier
 
     out = layout.console()
     table = layout.plain_table("scheme", ("busiest", "in windows", "at the end", "replicas", "per key", "rate"), 5)
@@ -29,7 +29,7 @@ def show(title: str, compared: "Sequence[Compared]", advice: "Advice", plot: str
             f"{result.imbalance:.1e}",
             f"{result.replicas:,}",
             f"{result.replicas_per_key:.2f}",
-            f"{result.rate / base:.2f} ×",
+            "–" if result.rate is None or base is None else f"{result.rate / base:.2f} ×",
             style="bold" if result.scheme == advice.scheme else "",
         )
     out.print()
@@ -39,7 +39,9 @@ def show(title: str, compared: "Sequence[Compared]", advice: "Advice", plot: str
     for line in (
         "busiest: load of the busiest worker, × an even share, mean over windows",
         "in windows, at the end: imbalance; per key: replicas per key",
-        f"rate: messages per second, × partial-key; includes {RATE_INCLUDES}",
+        f"rate: messages per second, × partial-key; includes {RATE_INCLUDES}"
+        if base is not None
+        else f"rate: not shown for fewer than {SHORTEST_TIMED:,} messages",
         f"{mark} no other scheme is better in both imbalance and replicas",
     ):
         out.print(Text(line, layout.QUIET_STYLE))

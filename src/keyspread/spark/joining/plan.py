@@ -32,6 +32,13 @@ class HotJoinKey:
     """A hot key: its rows on either side, and its pieces.
 
     It has `len(left_shares)` × `len(right_shares)` pieces; `workers` has the worker of each, row by row.
+
+    >>> from keyspread.spark import plan_join, session
+    >>> clicks = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS user", "id AS click")
+    >>> users = session().range(1000).selectExpr("id AS user", "id % 7 AS country")
+    >>> hot = plan_join(clicks.hint("merge"), users, "user", workers=4).hot[0]
+    >>> hot.value, hot.left, hot.right, len(hot.workers) > 1
+    (0, 500, 1, True)
     """
 
     value: Any
@@ -66,6 +73,12 @@ class JoinPlan:
     - `tail`: the estimated work of all other keys in each partition
     - `nulls`: rows of either side that have no partner because of a null; `spread_nulls`: whether they are spread
     - `plain_because`: why the join is left to Spark, or None
+
+    >>> from keyspread.spark import JoinPlan, plan_join, session
+    >>> clicks = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS user", "id AS click")
+    >>> plan = plan_join(clicks.hint("merge"), clicks, "user", workers=4)
+    >>> JoinPlan.from_json(plan.to_json()) == plan
+    True
     """
 
     workers: int

@@ -31,6 +31,10 @@ class RealtimeParts:
 
     `aggregates` are those of `aggregate`, and the other parameters those of `spread` with `realtime=True`. The number
     of workers must be `spark.sql.shuffle.partitions`, because Spark uses it for all state.
+
+    >>> from keyspread.spark import RealtimeParts
+    >>> counts = RealtimeParts(clicks, "user", {"n": "count(*)"}, workers=4)  # doctest: +SKIP
+    >>> query = counts.rows.writeStream.outputMode("update").trigger(realTime="5 minutes").start()  # doctest: +SKIP
     """
 
     def __init__(

@@ -22,7 +22,11 @@ _PYTHON = {
 
 
 class RealtimeSettings(NamedTuple):
-    """The settings that real-time mode needs."""
+    """The settings that real-time mode needs.
+
+    >>> sorted(realtime_settings(python=False).application)
+    ['spark.shuffle.streaming.networkBufferMaxWaitTimeMs']
+    """
 
     application: dict[str, str]
     """Settings that Spark reads when it starts."""
