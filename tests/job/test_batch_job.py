@@ -1,5 +1,6 @@
 """The batch job: every source and scheme gives the plain result, and the reported loads are the real ones."""
 
+import csv
 import gzip
 import json
 from collections import Counter
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 import keyspread as ks
 from keyspread.errors import InputError
 from keyspread.job.batch_job import result_schema, run_job
-from keyspread.job.sinks import Target, check_columns, find_target, write, write_text
+from keyspread.job.sinks import Target, check_columns, find_target, save, write, write_text
 from keyspread.job.sources import file_source, find_files, zipf_source
 from keyspread.spark import plan
 from keyspread.spark.failures import SparkError, in_one_line
@@ -244,6 +245,18 @@ def test_a_file_of_any_name_is_read(spark, tmp_path):
     path = tmp_path / "odd [1] {a}*?.tsv"
     path.write_text("1\ta\n")
     assert file_source(spark, find_files(str(path))).rows.collect() == [(1.0, "a")]
+
+
+def test_quotes_of_csv_are_doubled_in_files_that_are_read_and_written(spark, tmp_path):
+    keys = ['Müller, "A"', '"', '""', 'a"b', "\\", 'back\\"slash', "plain"]
+    with (tmp_path / "names.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["key", "amount"], *([key, 1] for key in keys)])
+    source = file_source(spark, find_files(str(tmp_path / "names.csv")), ["key"])
+    assert sorted(row["key"] for row in source.rows.collect()) == sorted(keys)
+    save(source.rows.coalesce(1), str(tmp_path / "out"), "csv", "overwrite")
+    (written,) = (tmp_path / "out").glob("*.csv")
+    with written.open(newline="") as file:
+        assert sorted(row[0] for row in list(csv.reader(file))[1:]) == sorted(keys)
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])

@@ -17,6 +17,7 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
 from keyspread.errors import InputError
 from keyspread.job.addresses import for_spark, is_address, local_path
+from keyspread.job.sources import CSV
 
 FORMATS = ("csv", "parquet")
 _REMOVALS = 50  # at most, a tenth of a second apart
@@ -120,7 +121,7 @@ def save(result: DataFrame, path: str, format: str, mode: str) -> None:
     """Write a folder with Spark."""
     writer = result.write.mode(mode)
     if format == "csv":
-        writer.option("header", True).csv(path)
+        writer.options(**CSV).csv(path)
     else:
         writer.parquet(path)
 

@@ -30,6 +30,8 @@ from keyspread.streams.readers.paths import find_files as streams_find_files
 from keyspread.streams.readers.times import NUMBER
 
 FORMATS = ("csv", "json", "parquet", "tsv")
+CSV: dict[str, Any] = {"header": True, "escape": '"'}
+"""Options of CSV files: a quote within quotes is doubled, as everywhere but in Spark's default, a backslash."""
 _PACKED = ("gz", "bz2", "zst", "lz4", "snappy", "deflate")
 MALFORMED = "keyspread_malformed"
 """The column with the text of a malformed line; null in all other rows."""
@@ -255,7 +257,7 @@ def _parquet(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...
 
 def _csv(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
     # With column pruning, Spark would not notice a line with too many columns.
-    options: dict[str, Any] = {"header": True, "columnNameOfCorruptRecord": MALFORMED, "columnPruning": False}
+    options = {**CSV, "columnNameOfCorruptRecord": MALFORMED, "columnPruning": False}
     inferred = spark.read.options(**options).option("inferSchema", True).csv(files.address)
     names = _checked(inferred, key, files)
     as_text = {name.lower() for name in names}

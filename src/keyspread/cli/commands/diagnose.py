@@ -158,10 +158,10 @@ def _rows(session: "SparkSession", path: str, files: Any, names: list[str]) -> "
             raise
         except Exception:
             raise InputError(f"there is no file and no table {path!r}: name a file, a folder or a table") from None
-    from keyspread.job.sources import file_source
+    from keyspread.job.sources import CSV, file_source
 
     if not names and files.format != "tsv":
-        options = {"header": True} if files.format == "csv" else {}
+        options = CSV if files.format == "csv" else {}
         names = session.read.format(files.format).options(**options).load(files.address).columns
     return file_source(session, files, names).rows
 
