@@ -48,3 +48,21 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def live_deployment():
+    """Return a live measurement as the model predicts it: key saturates at the second rate, d-choices does not."""
+    pytest.importorskip("pyspark")
+    from keyspread.deployment.live import bench
+    from keyspread.deployment.live.latency import model
+    from keyspread.deployment.live.measurements import LiveDeployment
+    from keyspread.deployment.live.setup import LiveSetup
+
+    setup = LiveSetup(4, 2, 16, schemes=("key", "d-choices"), rates=(20, 100), seconds=3)
+    load, runs, limits = setup.load(2.0), [], []
+    for scheme in setup.schemes:
+        found = list(model(scheme, setup.workers, load))
+        runs += [bench._run(load, scheme, one, one) for one in found]
+        limits.append(bench._limit(load, scheme, found, found))
+    return LiveDeployment(setup, tuple(runs), tuple(limits), "local[16]")

@@ -97,9 +97,7 @@ def run(live: Engine, cluster: Cluster, settings: dict[str, str], seed: int) -> 
     source, sink, parts = live.topic(SOURCES), live.topic(1), live.topic(1)
     keys = ZipfStream(1.4, 1_000, MESSAGES, seed).law().draw(0, MESSAGES).tolist()
     with folder_of_schedule() as folder:
-        driver = Driver(
-            [cluster.url, json.dumps(settings), live.broker.address, source, sink, parts, str(folder)], folder
-        )
+        driver = Driver([cluster.url, json.dumps(settings), live.brokers, source, sink, parts, str(folder)], folder)
         driver.start()
         try:
             producer = threading.Thread(target=live.produce, args=(source, keys, SOURCES, RATE))

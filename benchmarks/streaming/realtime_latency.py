@@ -12,7 +12,9 @@ broker has its result. The first seconds do not count.
 """
 
 from live.engine import Engine, engine
-from live.latency import by_scheme, measure, model
+
+from keyspread.deployment.live.latency import Measured, by_scheme, measure, model
+from keyspread.deployment.live.load import Load
 
 from common import console, numbers, show, verdict
 
@@ -24,45 +26,50 @@ def milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:,.1f}" if seconds < 0.1 else f"{1000 * seconds:,.0f}"
 
 
+def measured(live: Engine, scheme: str, load: Load) -> Measured:
+    (found,) = measure(live, by_scheme(scheme, WORKERS), WORKERS, load)
+    return found
+
+
 def one_ms(live: Engine, seconds: int) -> None:
     table = []
     # The first run of a JVM is slow; it does not count.
-    measure(live, by_scheme("key", WORKERS), WORKERS, skew=1.4, rate=RATE, seconds=2, milliseconds=1)
+    measured(live, "key", Load(1.4, (RATE,), 2, milliseconds=1, text=True))
     for scheme in ("key", "partial-key", "shuffle", *OURS):
-        found = measure(live, by_scheme(scheme, WORKERS), WORKERS, skew=1.4, rate=RATE, seconds=seconds, milliseconds=1)
+        found = measured(live, scheme, Load(1.4, (RATE,), seconds, milliseconds=1, text=True))
         times = [getattr(found.waiting, name) for name in ("p50", "p95", "p99", "highest_average")]
         table.append(
             [
                 scheme,
                 *map(milliseconds, times),
                 f"{found.busiest:.2f} x",
-                f"{found.lost} / {found.doubled}",
+                found.doubled,
                 verdict(times[0] <= 0.015 and found.busiest <= 1.1) if scheme in OURS else "",
             ]
         )
     title = f"{RATE} messages per second for {seconds} s, Zipf 1.4, 1 ms of work, n = {WORKERS}; ms"
-    show(title, ["", "p50", "p95", "p99", "max avg", "busiest", "lost / doubled", "verdict"], table)
+    show(title, ["", "p50", "p95", "p99", "max avg", "busiest", "doubled", "verdict"], table)
 
 
 def saturation(live: Engine, seconds: int) -> None:
     table = []
-    load = {"skew": 2.0, "rate": RATE, "seconds": seconds, "milliseconds": 20}
+    load = Load(2.0, (RATE,), seconds, milliseconds=20, text=True)
     for scheme in ("key", "partial-key", *OURS):
-        found = measure(live, by_scheme(scheme, WORKERS), WORKERS, **load)
-        thirds, expected = found.thirds(), model(scheme, WORKERS, **load).thirds()
-        use = found.loads.max() / found.loads.sum() * RATE * 0.02
+        found = measured(live, scheme, load)
+        (expected,) = model(scheme, WORKERS, load)
+        thirds, use = found.thirds(), found.in_use
         table.append(
             [
                 scheme,
                 f"{100 * use:.0f} %",
                 *map(milliseconds, thirds),
-                *map(milliseconds, (found.waiting.p99, found.waiting.highest_average, expected[2])),
-                f"{found.lost} / {found.doubled}",
+                *map(milliseconds, (found.waiting.p99, found.waiting.highest_average, expected.thirds()[2])),
+                found.doubled,
                 verdict(use < 1 and thirds[2] < 2 * thirds[0] + 0.1) if scheme in OURS else "",
             ]
         )
     title = f"{RATE} messages per second for {seconds} s, Zipf 2.0, 20 ms of work: p50 of each third of the run; ms"
-    columns = ["", "busiest", "1st", "2nd", "3rd", "p99", "max avg", "model 3rd", "lost / doubled", "verdict"]
+    columns = ["", "busiest", "1st", "2nd", "3rd", "p99", "max avg", "model 3rd", "doubled", "verdict"]
     show(title, columns, table)
 
 

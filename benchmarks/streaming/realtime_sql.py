@@ -14,11 +14,12 @@ before the query starts, from earlier messages. Here a topic is filled first and
 
 import numpy as np
 from live.engine import Engine, engine
-from live.latency import SOURCES, Route, by_scheme, measure
-from live.topics import Emptied, busiest, empty, fill, settle
+from live.topics import SOURCES, Emptied, busiest, empty, fill, settle
 from pyspark.sql import DataFrame
 
 import keyspread as ks
+from keyspread.deployment.live.latency import Route, by_scheme, measure
+from keyspread.deployment.live.load import Load
 from keyspread.spark import spread
 from keyspread.streams import DriftingZipfStream, ZipfStream
 
@@ -103,7 +104,7 @@ def latencies(live: Engine, seconds: int) -> None:
     }
     rows = []
     for name, route in ways.items():
-        found = measure(live, route, WORKERS, skew=1.4, rate=100, seconds=seconds, milliseconds=0)
+        (found,) = measure(live, route, WORKERS, Load(1.4, (100,), seconds, milliseconds=0, text=True))
         rows.append([name, *(f"{1000 * getattr(found.waiting, p):.1f}" for p in ("p50", "p95", "p99"))])
     show(f"latency at 100 messages per second for {seconds} s; ms", ["", "p50", "p95", "p99"], rows)
 

@@ -8,9 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from keyspread.deployment.live.latency import Route
 from live.engine import Engine
-from live.latency import SOURCES, Route
 
+SOURCES = 4
 _PATIENCE = 120.0
 
 
@@ -32,7 +33,7 @@ def fill(engine: Engine, keys: npt.NDArray[np.int64]) -> str:
     # One task, so that the messages of a partition are in order.
     rows = engine.spark.createDataFrame(table).coalesce(1)
     sent = rows.withColumn("partition", F.pmod(F.col("value").cast("int"), F.lit(SOURCES)))
-    sent.write.format("kafka").option("kafka.bootstrap.servers", engine.broker.address).option("topic", topic).save()
+    sent.write.format("kafka").option("kafka.bootstrap.servers", engine.brokers).option("topic", topic).save()
     return topic
 
 

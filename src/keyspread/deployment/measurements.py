@@ -97,6 +97,8 @@ class Deployment:
     @classmethod
     def from_dict(cls, values: Any) -> "Deployment":
         """Make a deployment from the result of `to_dict`; refuse anything else."""
+        if isinstance(values, dict) and values.get("kind") == "realtime":
+            raise InputError("was measured with --realtime, which has no throughput: measure without it")
         try:
             if values["format"] != FORMAT:
                 raise InputError(f"has format {values['format']}, this version reads {FORMAT}: measure it again")

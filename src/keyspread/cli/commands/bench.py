@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyspread.cli.options import completion
+from keyspread.cli.options.bench_live import BenchLive
 from keyspread.cli.options.command import Command, CommandGroup
 from keyspread.cli.options.groups import option_groups
 from keyspread.cli.options.output import Json, Verbose, spark
 from keyspread.cli.options.parsers import COUNT, NAME, NUMBER
-from keyspread.cli.options.routing import Senders, Workers, routing
+from keyspread.cli.options.routing import routing
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
     from keyspread.deployment.measurements import Deployment
     from keyspread.deployment.setup import Setup
+
+_SKEWS = "1.4,1.7,2.0"
+_SCHEMES = "key,partial-key,shuffle,d-choices,w-choices"
 
 bench = typer.Typer(
     cls=CommandGroup,
@@ -46,7 +50,10 @@ def _load(help: str, panel: str = "Load", default: str | bool = True, **more: An
 class BenchInput:
     """The streams: one Zipf stream for each exponent."""
 
-    skews: Annotated[str, _input("Zipf exponents, separated by commas", metavar="NUMBERS")] = "1.4,1.7,2.0"
+    skews: Annotated[
+        str | None,
+        _input("Zipf exponents, separated by commas", f"{_SKEWS}; 2.0 with --realtime", metavar="NUMBERS"),
+    ] = None
     keys: Annotated[int, _input("Number of keys", **COUNT)] = 10_000
     messages: Annotated[
         int | None,
@@ -60,10 +67,23 @@ class BenchRouting:
     """The schemes, and how many workers and senders run."""
 
     schemes: Annotated[
-        str, routing("Schemes, separated by commas", autocompletion=completion.scheme_list, metavar="NAMES")
-    ] = "key,partial-key,shuffle,d-choices,w-choices,planned"
-    workers: Workers = 80
-    senders: Senders = 48
+        str | None,
+        routing(
+            "Schemes, separated by commas",
+            f"{_SCHEMES},planned; with --realtime per-key instead of planned",
+            autocompletion=completion.scheme_list,
+            metavar="NAMES",
+        ),
+    ] = None
+    workers: Annotated[
+        int | None, routing("Number of workers", "80; with --realtime as many as there are slots for", **COUNT)
+    ] = None
+    senders: Annotated[
+        int | None,
+        routing(
+            "Number of senders (sources) that share the stream", "48; with --realtime a quarter of the slots", **COUNT
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -73,15 +93,22 @@ class BenchLoad:
     work: Annotated[str, _load("Work per message: [b]sleep[/b] uses no core, [b]cpu[/b] keeps one busy", **NAME)] = (
         "sleep"
     )
-    milliseconds: Annotated[float, _load("Milliseconds of work per message", **NUMBER)] = 1.0
+    milliseconds: Annotated[
+        float | None, _load("Milliseconds of work per message", default="1; 20 with --realtime", **NUMBER)
+    ] = None
     seconds: Annotated[float, _load("Throughput: seconds of work of the busiest worker in a run", **NUMBER)] = 4.0
     repetitions: Annotated[int, _load("Throughput: number of runs per scheme", **COUNT)] = 3
     utilization: Annotated[
         float, _load("Latency: rate of arrival as a share of the best possible throughput", **NUMBER)
     ] = 0.2
     arrivals: Annotated[
-        float, _load("Latency: seconds during which messages arrive; 0 skips the measurement", **NUMBER)
-    ] = 2.0
+        float | None,
+        _load(
+            "Latency: seconds during which messages arrive; 0 skips the measurement",
+            default="2; with --realtime 6 per rate",
+            **NUMBER,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +128,12 @@ class BenchSpark:
 @bench.command(cls=Command)
 @option_groups
 def deployment(
-    stream: BenchInput, route: BenchRouting, load: BenchLoad, cluster: BenchSpark, as_json: Json = False
+    stream: BenchInput,
+    route: BenchRouting,
+    load: BenchLoad,
+    live: BenchLive,
+    cluster: BenchSpark,
+    as_json: Json = False,
 ) -> None:
     """Measure throughput and latency of every scheme on Spark, as in the paper's figures 13 and 14.
 
@@ -110,23 +142,30 @@ def deployment(
     [b]keyspread bench deployment[/b]
     [b]keyspread bench deployment --executors 4 --skews 2.0[/b]
     [b]keyspread bench deployment --master spark://host:7077 --messages 2e6 --json > measured.json[/b]
+    [b]keyspread bench deployment --realtime --brokers localhost:9092[/b]
     """
     from keyspread import checks
     from keyspread.deployment.setup import Setup
 
+    if live.realtime:
+        from keyspread.cli.commands.bench_realtime import deployment_realtime
+
+        deployment_realtime(stream, route, load, live, cluster, as_json)
+        return
+    live.check_unused()
     setup = Setup(
-        skews=_numbers("--skews", stream.skews),
-        schemes=tuple(name.strip() for name in route.schemes.split(",") if name.strip()),
-        workers=route.workers,
-        sources=checks.whole_number("senders", route.senders),
+        skews=numbers("--skews", _SKEWS if stream.skews is None else stream.skews),
+        schemes=names(f"{_SCHEMES},planned" if route.schemes is None else route.schemes),
+        workers=Setup.workers if route.workers is None else route.workers,
+        sources=checks.whole_number("senders", Setup.sources if route.senders is None else route.senders),
         keys=stream.keys,
-        milliseconds=load.milliseconds,
+        milliseconds=Setup.milliseconds if load.milliseconds is None else load.milliseconds,
         work=load.work,
         messages=stream.messages,
         seconds=load.seconds,
         repetitions=load.repetitions,
         rate=load.utilization,
-        arrivals=load.arrivals,
+        arrivals=Setup.arrivals if load.arrivals is None else load.arrivals,
         seed=stream.seed,
     )
     if cluster.master is None:
@@ -169,7 +208,7 @@ def measure(setup: "Setup", master: str | None, executors: int | None, verbose: 
     with hold_stderr(not verbose) as held, layout.steps(held.console, steps(setup) + 1) as step:
         step("starting Spark")
         with (
-            _cluster(setup, master, executors) as (address, settings),
+            cluster_of(setup.workers, master, executors) as (address, settings),
             spark_session(address, held, verbose, settings=SETTINGS | settings) as session,
             failures_in_one_line(verbose),
         ):
@@ -177,19 +216,25 @@ def measure(setup: "Setup", master: str | None, executors: int | None, verbose: 
 
 
 @contextmanager
-def _cluster(setup: "Setup", master: str | None, executors: int | None) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the address of a Spark with a slot for every worker, and the settings that it needs."""
+def cluster_of(slots: int, master: str | None, executors: int | None) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the address of a Spark with so many slots, and the settings that it needs."""
     if executors is None:
-        yield master or f"local[{setup.workers}]", {}
+        yield master or f"local[{slots}]", {}
         return
     from keyspread.spark.launch.cluster import Cluster
 
     # This may be more cores than the machine has: they are slots for tasks that sleep.
-    with Cluster(executors, cores=math.ceil(setup.workers / executors)) as cluster:
+    with Cluster(executors, cores=math.ceil(slots / executors)) as cluster:
         yield cluster.url, cluster.settings
 
 
-def _numbers(option: str, text: str) -> tuple[float, ...]:
+def names(text: str) -> tuple[str, ...]:
+    """Return the names in a list with commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def numbers(option: str, text: str) -> tuple[float, ...]:
+    """Return the numbers in a list with commas."""
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:

@@ -1,0 +1,164 @@
+"""The latency of one scheme at rising rates, from the producer to the output topic, and the model of the same."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import keyspread as ks
+from keyspread.deployment.live.load import Load, Step
+from keyspread.deployment.live.topics import LONGER_THAN_A_RUN, Topics
+from keyspread.errors import KeyspreadError
+from keyspread.evaluation.queueing import Waiting, finish_times, waiting
+from keyspread.spark.spread import spread
+
+Route = Callable[[DataFrame], DataFrame]
+_PATIENCE = 60.0
+_GROWTH = 0.05
+"""Seconds per second. A worker whose latency grows faster gets more than 1.05 of what it can do."""
+
+
+class MissingResultsError(KeyspreadError):
+    """Messages were lost, or are still waiting."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came out of one rate."""
+
+    rate: float
+    latency: npt.NDArray[np.float64]
+    """Seconds per message that counts, in the order of sending."""
+    workers: npt.NDArray[np.int32]
+    """The worker of each of them."""
+    loads: npt.NDArray[np.int64]
+    """Messages per worker, including those that do not count."""
+    work: float
+    """Seconds of work per message."""
+    waiting: Waiting
+    doubled: int = 0
+    late: float = 0.0
+    """Seconds by which the producer was behind at the end."""
+
+    @property
+    def busiest(self) -> float:
+        """The load of the busiest worker as a multiple of the even share."""
+        return float(self.loads.max() * self.loads.size / self.loads.sum())
+
+    @property
+    def in_use(self) -> float:
+        """The work that the busiest worker gets per second, in seconds: above 1 it cannot keep up."""
+        return float(self.loads.max() / self.loads.sum() * self.rate * self.work)
+
+    @property
+    def growth(self) -> float:
+        """Seconds per second by which the latency of the busiest worker grows, from the first third to the last."""
+        mine = np.flatnonzero(self.workers == np.argmax(self.loads))
+        if mine.size < 3:
+            return 0.0
+        first, _, last = np.array_split(mine, 3)
+        seconds = (np.median(last) - np.median(first)) / self.rate
+        return float((np.median(self.latency[last]) - np.median(self.latency[first])) / seconds)
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether the busiest worker cannot keep up: its queue grows as long as messages arrive."""
+        return self.in_use >= 1 or self.growth > _GROWTH
+
+    def thirds(self) -> list[float]:
+        """Return the median latency of each third of the messages: it grows if a worker is saturated."""
+        return [float(np.median(part)) for part in np.array_split(self.latency, 3)]
+
+
+def by_scheme(scheme: str, workers: int) -> Route:
+    """Return a function that spreads by key, record by record."""
+    return lambda rows: spread(rows, "key", workers, scheme, realtime=True)
+
+
+def model(scheme: str, workers: int, load: Load) -> Iterator[Measured]:
+    """Return what `measure` would find if only the queues of the workers took time, with the same senders and keys."""
+    hashes = load.hashes()
+    of_worker = np.empty(hashes.size, np.int32)
+    for source in range(load.sources):
+        of_worker[source :: load.sources] = ks.Sender(scheme, workers, source=source).route(
+            hashes[source :: load.sources]
+        )
+    for step in load.steps():
+        sent = np.arange(step.end - step.begin) / step.rate
+        mine = of_worker[step.begin : step.end]
+        finished = finish_times(sent, mine, load.work)
+        yield _measured(step, load, workers, sent, finished, mine)
+
+
+def measure(topics: Topics, route: Route, workers: int, load: Load) -> Iterator[Measured]:
+    """Send messages at each rate in turn to one running query, and time each of them; the caller may stop early."""
+    source, sink = topics.topic(load.sources), topics.topic(1)
+    worker = work(load.milliseconds)(F.spark_partition_id()).cast("string")
+    text = F.col("key").cast("string")
+    rows = route(topics.read(source).withColumn("key", text if load.text else text.cast("bigint")))
+    out = rows.select(text.alias("key"), F.concat_ws(",", F.col("value").cast("string"), worker).alias("value"))
+    keys = load.drawn().tolist()
+    batch = LONGER_THAN_A_RUN + 10 * load.seconds * len(load.rates)
+    with topics.query(out, sink, batch) as running:
+        for step in load.steps():
+            late = topics.produce(source, keys[step.begin : step.end], load.sources, step.rate, step.begin)
+            backlog = (step.end - step.begin) * load.work  # of one worker that gets everything
+            topics.wait_for(sink, step.end, running, _PATIENCE + backlog)
+            yield _arrived(topics, sink, step, load, workers, late)
+
+
+def _arrived(topics: Topics, sink: str, step: Step, load: Load, workers: int, late: float) -> Measured:
+    parts = F.split(F.col("value").cast("string"), ",")
+    rows = (
+        topics.messages(sink, step.begin)
+        .select(F.col("timestamp").cast("double"), parts[0].cast("int"), parts[1].cast("double"), parts[2].cast("int"))
+        .collect()
+    )
+    rows = sorted((row for row in rows if row[1] >= step.begin), key=lambda row: row[1])
+    finished, number, sent, worker = (np.array([row[column] for row in rows]) for column in range(4))
+    distinct, first = np.unique(number, return_index=True)
+    if distinct.size < step.end - step.begin:
+        raise MissingResultsError(
+            f"{step.end - step.begin - distinct.size:,} of {step.end - step.begin:,} messages had no result in time: "
+            "use a lower rate, or a machine that is less busy"
+        )
+    doubled = number.size - distinct.size
+    return _measured(
+        step, load, workers, sent[first], finished[first], worker[first].astype(np.int32), doubled=doubled, late=late
+    )
+
+
+def _measured(
+    step: Step,
+    load: Load,
+    workers: int,
+    sent: npt.NDArray[np.float64],
+    finished: npt.NDArray[np.float64],
+    worker: npt.NDArray[np.int32],
+    **more: Any,
+) -> Measured:
+    counted = slice(step.counted - step.begin, None)
+    return Measured(
+        rate=step.rate,
+        latency=(finished - sent)[counted],
+        workers=worker[counted],
+        loads=np.bincount(worker, minlength=workers),
+        work=load.work,
+        waiting=waiting(sent[counted], finished[counted], worker[counted]),
+        **more,
+    )
+
+
+def work(milliseconds: float) -> Callable[..., Any]:
+    """Return a function of a column that takes so long per row, as a worker's own work would, and returns it."""
+
+    def sleep(value: Any) -> Any:
+        time.sleep(milliseconds / 1000)
+        return value
+
+    return F.udf(sleep, "int", useArrow=False).asNondeterministic()
