@@ -29,7 +29,8 @@ from keyspread.streams import ZipfStream
 from common import console, numbers, show
 
 WORKERS, SKEW = 4, 2.0
-MESSAGES = {0: 60_000, 1: 6_000}
+PLAIN = "groupBy(key)"
+MESSAGES = {0: 200_000, 1: 4_000}
 """Messages by the milliseconds of work."""
 IN_PYTHON = 10_000
 _PATIENCE = 120.0
@@ -55,7 +56,7 @@ def waited(milliseconds: int, value: F.Column) -> F.Column:
     if not milliseconds:
         return value
     slept = F.reflect(F.lit("java.lang.Thread"), F.lit("sleep"), F.lit(milliseconds).cast("bigint"))
-    return F.concat(value, F.coalesce(slept, F.lit("")))
+    return F.when(slept.isNotNull(), value)  # a method without a result returns the text "null"
 
 
 def rate(live: Engine, topic: Topic, query: Query, milliseconds: int) -> float:
@@ -79,37 +80,39 @@ def rate(live: Engine, topic: Topic, query: Query, milliseconds: int) -> float:
     return topic.keys.size / (max(times) - min(times))
 
 
+def ways(topic: Topic, short: Topic) -> dict[str, tuple[Topic, Query]]:
+    plan = ks.plan(ks.hash_keys([str(key) for key in topic.keys.tolist()]), WORKERS)
+    return {
+        PLAIN: (topic, plain),
+        "RealtimeParts, a plan in SQL": (topic, parts(plan=plan)),
+        "RealtimeParts, per-key in Python": (short, parts(scheme="per-key")),
+    }
+
+
 def main() -> None:
     (rounds,) = numbers(rounds=3)
     with engine(slots=10, **{"spark.sql.shuffle.partitions": WORKERS}) as live:
         console.print(f"Spark {live.spark.version} with {live.connector}")
-        table = []
+        keys = ZipfStream(SKEW, 10_000, max(MESSAGES.values())).law().draw(0, max(MESSAGES.values()))
+        topics = {many: Topic(fill(live, keys[:many]), keys[:many]) for many in {*MESSAGES.values(), IN_PYTHON}}
         for milliseconds, messages in MESSAGES.items():
-            keys = ZipfStream(SKEW, 10_000, messages).law().draw(0, messages)
-            topic = Topic(fill(live, keys), keys)
-            short = Topic(fill(live, keys[:IN_PYTHON]), keys[:IN_PYTHON])
-            plan = ks.plan(ks.hash_keys([str(key) for key in keys.tolist()]), WORKERS)
-            ways: dict[str, tuple[Topic, Query]] = {
-                "groupBy(key)": (topic, plain),
-                "RealtimeParts, a plan in SQL": (topic, parts(plan=plan)),
-                "RealtimeParts, per-key in Python": (short, parts(scheme="per-key")),
-            }
-            found: dict[str, list[float]] = {name: [] for name in ways}
+            queries = ways(topics[messages], topics[min(messages, IN_PYTHON)])
+            found: dict[str, list[float]] = {name: [] for name in queries}
             for counts in [False] + [True] * rounds:  # the first round warms up
-                for name, (given, query) in ways.items():
+                for name, (topic, query) in queries.items():
                     settle()
-                    measured = rate(live, given, query, milliseconds)
+                    measured = rate(live, topic, query, milliseconds)
                     if counts:
                         found[name].append(measured)
+            table = []
             for name, rates in found.items():
-                ratios = [own / base for own, base in zip(rates, found["groupBy(key)"], strict=True)]
+                ratios = [own / base for own, base in zip(rates, found[PLAIN], strict=True)]
                 span = f"{min(ratios):.2f} – {max(ratios):.2f}"
-                table.append([f"{milliseconds} ms", name, f"{median(rates):,.0f}", f"{median(ratios):.2f} x", span])
-        hottest = np.bincount(keys).max() / keys.size
-        title = (
-            f"Zipf {SKEW:g}, hottest key {100 * hottest:.0f} %, {SOURCES} partitions -> n = {WORKERS}, {rounds} rounds"
-        )
-        show(f"{topic_of}, {rounds} rounds", ["work", "", "messages / s", "/ groupBy", "(range)"], table)
+                table.append([name, f"{median(rates):,.0f}", f"{median(ratios):.2f} x", span])
+            hottest = np.bincount(keys).max() / keys.size
+            title = f"{milliseconds} ms of work per row, Zipf {SKEW:g} (hottest key {100 * hottest:.0f} %)"
+            columns = ["", "messages / s", "/ groupBy", "(range)"]
+            show(f"{title}, {SOURCES} partitions -> n = {WORKERS}, {rounds} rounds", columns, table)
 
 
 if __name__ == "__main__":

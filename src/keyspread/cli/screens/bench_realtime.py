@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _COLUMNS = {"p50": "p50", "p95": "p95", "p99": "p99", "max avg": "highest_average"}
 _LATE = 0.1
 """Seconds by which a producer may be behind without a remark."""
+_FULL = 0.9
+"""In use from which the work alone may saturate a worker, because every message costs a little more than its work."""
 
 
 def show(measured: "LiveDeployment") -> None:
@@ -52,8 +54,8 @@ def _legend(out: Console, measured: "LiveDeployment", grows: str) -> None:
     behind = max((run.late for run in measured.runs), default=0.0)
     if behind > _LATE:
         lines.append(f"The producer was up to {1000 * behind:,.0f} ms late: this machine is too slow for the rate.")
-    if any(run.saturated and run.in_use < 1 for run in measured.runs):
-        lines.append("Saturated below 100 % in use: the cores of this machine were the limit, not the waiting.")
+    if any(run.saturated and run.in_use < _FULL for run in measured.runs):
+        lines.append("Saturated below 90 % in use: the cores of this machine were the limit, not the waiting.")
     doubled = sum(run.doubled for run in measured.runs)
     if doubled:
         lines.append(f"{doubled:,} results came twice; the first one counts.")

@@ -55,10 +55,11 @@ class LiveSetup:
             raise InputError(f"rates must be above 0 and rising, got {', '.join(f'{rate:g}' for rate in rates)}")
         checks.not_negative("rate", rates[-1])
         object.__setattr__(self, "rates", rates)
-        if needed(self.workers, self.sources) > self.slots:
+        wanted = needed(self.workers, self.sources)
+        if wanted > self.slots:
             raise InputError(
                 f"Spark has {self.slots} slots, and all tasks of a real-time query run at once: {self.sources} "
-                f"senders, {self.workers} workers and a reader of the results need {needed(self.workers, self.sources)}: "
+                f"senders, {self.workers} workers and a reader of the results need {wanted}: "
                 "use fewer --workers or --senders, or a Spark with more slots"
             )
 
