@@ -148,6 +148,11 @@ def test_bad_input(rows, options, match):
         for_write(**{"df": rows, "columns": "day", **options})
 
 
+def test_columns_of_the_same_name_are_refused(rows):
+    with pytest.raises(InputError, match="2 columns are called 'text', which Spark cannot write; rename them"):
+        for_write(rows.select("day", "text", F.col("day").alias("TEXT")), "day")
+
+
 def test_a_stream_is_refused(spark):
     with pytest.raises(InputError, match="for_write counts the rows, which a stream does not allow: use it within"):
         for_write(spark.readStream.format("rate").load(), "value")
