@@ -16,7 +16,7 @@ from keyspread.spark.joining.partitions import checked_workers, shuffle_partitio
 from keyspread.spark.joining.plan import JoinPlan, plan_of_counts
 from keyspread.spark.joining.work import Work
 from keyspread.spark.routing.keys import check_frame
-from keyspread.spark.routing.row_order import Operator, changing_rows, operators_of, physical_plan
+from keyspread.spark.routing.row_order import Operator, changing_rows, operators_of, physical_plan, reads_live_rows
 from keyspread.spark.watch import Watch
 from keyspread.threshold import checked_threshold
 
@@ -228,7 +228,7 @@ class _Asked:
                 self.workers, self.work.kind.value, on, keys.null_safe, self.work.has_condition, plain_because=because
             )
         object.__setattr__(found, "counted", (join.left, join.right))
-        _warn_of_whole_keys(found, "of rows that may be others when they are computed again (limit, rand)")
+        _warn_of_whole_keys(found, "of rows that may be others when they are computed again (limit, rand, a database)")
         return found
 
     def _why_plain(self) -> str | None:
@@ -250,12 +250,16 @@ class _Asked:
     def _rows_may_change(self) -> bool:
         """Return whether the rows may differ between the job that counts them and the one that joins them.
 
+        Or between two scans of the latter: copies of preserved rows need one more scan of the keys of the other side.
         Only outer joins need to know: the others are cut in ways that are exact for any rows.
         """
         if self.work.kind not in (Kind.LEFT, Kind.RIGHT, Kind.FULL):
             return True
         both = [_operators(df) for df in (self.join.left, self.join.right)]
-        return any(operators is None or changing_rows(operators) is not None for operators in both)
+        return any(
+            operators is None or changing_rows(operators) is not None or reads_live_rows(operators)
+            for operators in both
+        )
 
     def _repeatable(self, plan: JoinPlan) -> JoinPlan:
         """Return the plan without cuts that a retried task might not repeat; a warning says so if that leaves hot keys.

@@ -297,6 +297,23 @@ def test_rows_that_change_are_cut_for_any_rows(left, right):
     assert not plan_join(left, right, "k", "left").for_any_rows
 
 
+@pytest.mark.parametrize("how", ["left", "full"])
+def test_rows_of_a_database_are_cut_for_any_rows(spark, left, how):
+    """It may be written to between two scans of one query: whether a key has partners must not depend on either."""
+    url, name = f"jdbc:derby:memory:live_{how};create=true", {"driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
+    hot = spark.range(0, 300, 1, 1).selectExpr("IF(id % 2 = 0, -1L, id) AS k", "id AS w")
+    hot.write.jdbc(url, "hot", properties=name)
+    right = spark.read.jdbc(url, "hot", properties=name)
+    few = left.where("v % 20 = 0 OR k > 0")
+    assert plan_join(few, hot, "k", how, threshold=0.01).hot[0].pieces[1] > 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a full join says that its keys stay whole
+        plan = plan_join(few, right, "k", how, threshold=0.01)
+        assert plan.for_any_rows
+        assert {key.pieces[1] for key in plan.hot} == {1}
+        assert bag(join(few, right, "k", how, plan=plan)) == bag(few.join(hot, "k", how))
+
+
 def test_keys_of_several_columns_are_named(left, right):
     one, other = (df.withColumn("j", F.lit("x")) for df in (left, right))
     plan = plan_join(one, other, ["j", "k"])
