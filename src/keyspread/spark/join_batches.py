@@ -74,7 +74,8 @@ def join_batches(right: Table, on: On, how: str = "inner", *, then: Sink, **opti
         raise InputError(f"then must be a function of the joined rows and the number of the batch, got {then!r}")
 
     def work(batch: DataFrame, number: int) -> None:
-        kept = batch.storageLevel.useMemory or batch.storageLevel.useDisk
+        level = batch.storageLevel
+        kept = level.useMemory or level.useDisk
         if not kept:
             batch.persist()
         try:
