@@ -11,9 +11,11 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import functions as F
 
+from frames import setting
 from keyspread.errors import InputError
 from keyspread.spark import for_write
 from keyspread.spark.routing.file_packing import fewest_files, pack
+from keyspread.spark.routing.row_order import PROTECTION
 
 ROW = 100 + 4  # bytes: a text of 100 characters and its length
 
@@ -146,6 +148,19 @@ def test_an_absurd_number_of_files_is_refused(spark, rows, static):
 def test_bad_input(rows, options, match):
     with pytest.raises(InputError, match=re.escape(match)):
         for_write(**{"df": rows, "columns": "day", **options})
+
+
+def test_rows_that_may_change_are_refused_only_if_a_value_is_cut(spark, rows, static):
+    with setting(spark, PROTECTION[0], "false"):
+        means = rows.groupBy("day", "text").agg(F.avg(F.length("text")).alias("mean"))
+        assert for_write(means, "day", "1MB").count() == 5000
+        with pytest.raises(InputError, match="column 'mean' is a floating-point number and the rows come from an aggr"):
+            for_write(means, "day", 20_000)
+
+
+def test_columns_of_the_same_name_are_refused(rows):
+    with pytest.raises(InputError, match="2 columns are called 'text', which Spark cannot write; rename them"):
+        for_write(rows.select("day", "text", F.col("day").alias("TEXT")), "day")
 
 
 def test_a_stream_is_refused(spark):

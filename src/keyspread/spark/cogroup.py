@@ -15,7 +15,7 @@ from keyspread.spark.capabilities import schema_of_ddl
 from keyspread.spark.failures import why
 from keyspread.spark.job_description import described
 from keyspread.spark.joining.counting import count_sides
-from keyspread.spark.joining.keys import On, join_keys
+from keyspread.spark.joining.keys import JoinKeys, On, join_keys
 from keyspread.spark.joining.kinds import Kind
 from keyspread.spark.joining.numbering import Numbers, numbers_of
 from keyspread.spark.joining.partitions import checked_workers
@@ -98,6 +98,18 @@ def cogroup(
     threshold = checked_threshold(threshold, workers)
     # Only the left side may be cut, as in a left join with a condition.
     work = Work(Kind.LEFT, checks.not_negative("output_cost", output_cost), has_condition=True)
+    if any({".", "`"} & {*name} for df in (left, right) for name in df.columns):
+        return cogroup(
+            _with_plain_names(left, "left", keys),
+            _with_plain_names(right, "right", keys),
+            [f"key_{number}" for number in range(len(keys.pairs))],
+            _with_names(left.columns, right.columns, function),
+            schema,
+            per_left=True,
+            workers=workers,
+            threshold=threshold,
+            output_cost=output_cost,
+        )
     names = [pair.left for pair in keys.pairs]
     plan: JoinPlan | None = None
     if keys.whole_because is None and workers > 1:
@@ -121,6 +133,14 @@ def cogroup(
         salted = with_salts(df, side, keys, plan, numbers, salt).repartition(workers, *own, salt)
         sides.append(salted.groupBy(*own, salt))
     return sides[0].cogroup(sides[1]).applyInPandas(_without(salt, function), schema)
+
+
+def _with_plain_names(df: DataFrame, side: str, keys: JoinKeys) -> DataFrame:
+    """Return the rows with names that Spark's cogroup takes: it reads a dot in any name as a path to a field."""
+    own = [pair.left if side == "left" else pair.right for pair in keys.pairs]
+    return df.toDF(
+        *(f"key_{own.index(name)}" if name in own else f"{side}_{number}" for number, name in enumerate(df.columns))
+    )
 
 
 def _check_function(function: Any) -> None:
@@ -163,4 +183,16 @@ def _without(salt: str, function: Callable[..., Any]) -> Callable[..., Any]:
         return function(key[:-1], left.drop(columns=salt), right.drop(columns=salt))
 
     # Spark decides in the same way whether the function takes the key.
+    return of_key if len(inspect.getfullargspec(function).args) == 3 else of_rows
+
+
+def _with_names(lefts: list[str], rights: list[str], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function for rows with other names. It travels by value, too."""
+
+    def of_rows(left: Any, right: Any) -> Any:
+        return function(left.set_axis(lefts, axis=1), right.set_axis(rights, axis=1))
+
+    def of_key(key: Any, left: Any, right: Any) -> Any:
+        return function(key, left.set_axis(lefts, axis=1), right.set_axis(rights, axis=1))
+
     return of_key if len(inspect.getfullargspec(function).args) == 3 else of_rows

@@ -76,6 +76,7 @@ def for_write(
     if not isinstance(names, (list, tuple)) or not names or not all(isinstance(name, str) for name in names):
         raise InputError(f"columns must be the name of a column or a list of names, got {columns!r}")
     found = key_columns(df, names)
+    _check_names(df)
     for number, name in enumerate(names):
         if name.lower() not in {column.lower() for column in df.columns}:
             raise InputError(f"columns has {name!r}, a field of a struct: Spark partitions files by columns only")
@@ -95,6 +96,15 @@ def for_write(
         )
     packed = pack(sizes.tolist(), bytes_, cost, many)
     return spread(df, names, packed.writers, plan=_plan(hashes, rows, packed))
+
+
+def _check_names(df: DataFrame) -> None:
+    """Refuse names that Spark cannot write."""
+    sensitive = str(df.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    known = [name if sensitive else name.lower() for name in df.columns]
+    for name, own in zip(df.columns, known, strict=True):
+        if known.count(own) > 1:
+            raise InputError(f"{known.count(own)} columns are called {name!r}, which Spark cannot write; rename them")
 
 
 def _sizes(df: DataFrame, columns: list[str], ratio: float) -> tuple[Any, Any, Any]:

@@ -16,7 +16,7 @@ from keyspread.spark.joining.partitions import checked_workers, shuffle_partitio
 from keyspread.spark.joining.plan import JoinPlan, plan_of_counts
 from keyspread.spark.joining.work import Work
 from keyspread.spark.routing.keys import check_frame
-from keyspread.spark.routing.row_order import Operator, changing_rows, operators_of, physical_plan
+from keyspread.spark.routing.row_order import Operator, changing_rows, operators_of, physical_plan, reads_live_rows
 from keyspread.spark.watch import Watch
 from keyspread.threshold import checked_threshold
 
@@ -32,7 +32,7 @@ def join(
     plan: JoinPlan | None = None,
     null_safe: bool = False,
     threshold: float | None = None,
-    output_cost: float = 1.0,
+    output_cost: float | None = None,
     watch: Watch | None = None,
 ) -> DataFrame:
     """Return the rows and columns of `left.join(right, on, how)`, joined by `workers` partitions with even work.
@@ -56,10 +56,10 @@ def join(
         how: The type of the join.
         workers: The number of partitions, by default `spark.sql.shuffle.partitions`.
         condition: A further condition, SQL text or a Column.
-        plan: What `plan_join` returned.
+        plan: What `plan_join` returned; it takes no `threshold` and no `output_cost`.
         null_safe: Whether null equals null.
         threshold: The minimum share of the work of a hot key, by default 1/(5·workers).
-        output_cost: The cost of a row that comes out, relative to a row that goes in.
+        output_cost: The cost of a row that comes out, relative to a row that goes in, by default 1.
         watch: A `Watch`: its `way` says which way was taken.
 
     Returns:
@@ -75,7 +75,7 @@ def join(
     >>> joined.columns, joined.count()
     (['user', 'click', 'country'], 1000)
     """
-    check_plan_and_watch(plan, watch)
+    check_plan_and_watch(plan, watch, threshold=threshold, output_cost=output_cost)
     asked = _Asked.of(left, right, on, how, workers, condition, null_safe, threshold, output_cost)
     if plan is None:
         plan = asked.plan()
@@ -98,7 +98,7 @@ def plan_join(
     condition: Condition | None = None,
     null_safe: bool = False,
     threshold: float | None = None,
-    output_cost: float = 1.0,
+    output_cost: float | None = None,
 ) -> JoinPlan:
     """Count both sides of a join and return how `join` would cut it; the parameters are those of `join`.
 
@@ -121,7 +121,7 @@ def plan_join(
         condition: A further condition, SQL text or a Column.
         null_safe: Whether null equals null.
         threshold: The minimum share of the work of a hot key, by default 1/(5·workers).
-        output_cost: The cost of a row that comes out, relative to a row that goes in.
+        output_cost: The cost of a row that comes out, relative to a row that goes in, by default 1.
 
     Returns:
         The plan of the join.
@@ -139,12 +139,35 @@ def plan_join(
     return _Asked.of(left, right, on, how, workers, condition, null_safe, threshold, output_cost).plan()
 
 
-def check_plan_and_watch(plan: object, watch: object) -> None:
-    """Refuse what is neither left out nor of the right class."""
+def check_plan_and_watch(plan: object, watch: object, **of_planning: object) -> None:
+    """Refuse what is neither left out nor of the right class, and options of planning beside a plan."""
     if plan is not None and not isinstance(plan, JoinPlan):
         raise InputError(f"plan must be a JoinPlan, got {plan!r:.100}; JoinPlan.from_json reads a stored one")
     if watch is not None and not isinstance(watch, Watch):
         raise InputError(f"watch must be a Watch, got {watch!r:.100}")
+    for name, value in of_planning.items():
+        if plan is not None and value is not None:
+            raise InputError(f"plan= is given, so {name!r} has no effect; pass it to plan_join")
+
+
+def check_null_safe(null_safe: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(null_safe, bool):
+        raise InputError(f"null_safe must be True or False, got {null_safe!r}")
+
+
+def checked_cost(output_cost: float | None) -> float:
+    """Return the cost of a row that comes out, relative to a row that goes in."""
+    return 1.0 if output_cost is None else checks.not_negative("output_cost", output_cost)
+
+
+def check_purpose(plan: JoinPlan, **wanted: object) -> None:
+    """Refuse a plan that was made for something else than what is wanted."""
+    for name, value in wanted.items():
+        planned = [*plan.on] if name == "on" else getattr(plan, name)
+        if planned != value:
+            called = "a condition" if name == "has_condition" else name
+            raise InputError(f"the plan is for {called} {planned!r}, got {value!r}; plan this join with plan_join")
 
 
 class _Asked:
@@ -165,7 +188,7 @@ class _Asked:
         condition: Condition | None,
         null_safe: bool,
         threshold: float | None,
-        output_cost: float,
+        output_cost: float | None,
     ) -> "_Asked":
         kind = kind_of(how)
         for side, df in (("left", left), ("right", right)):
@@ -177,9 +200,8 @@ class _Asked:
                 )
         workers = checked_workers(left.sparkSession, workers)
         check_condition(condition)
-        if not isinstance(null_safe, bool):
-            raise InputError(f"null_safe must be True or False, got {null_safe!r}")
-        work = Work(kind, checks.not_negative("output_cost", output_cost), condition is not None)
+        check_null_safe(null_safe)
+        work = Work(kind, checked_cost(output_cost), condition is not None)
         keys = join_keys(left, right, on, null_safe)
         if kind.has_left_columns_only and condition is not None:
             needed = shuffle_partitions(left.sparkSession)
@@ -206,7 +228,7 @@ class _Asked:
                 self.workers, self.work.kind.value, on, keys.null_safe, self.work.has_condition, plain_because=because
             )
         object.__setattr__(found, "counted", (join.left, join.right))
-        _warn_of_whole_keys(found, "of rows that may be others when they are computed again (limit, rand)")
+        _warn_of_whole_keys(found, "of rows that may be others when they are computed again (limit, rand, a database)")
         return found
 
     def _why_plain(self) -> str | None:
@@ -228,12 +250,16 @@ class _Asked:
     def _rows_may_change(self) -> bool:
         """Return whether the rows may differ between the job that counts them and the one that joins them.
 
+        Or between two scans of the latter: copies of preserved rows need one more scan of the keys of the other side.
         Only outer joins need to know: the others are cut in ways that are exact for any rows.
         """
         if self.work.kind not in (Kind.LEFT, Kind.RIGHT, Kind.FULL):
             return True
         both = [_operators(df) for df in (self.join.left, self.join.right)]
-        return any(operators is None or changing_rows(operators) is not None for operators in both)
+        return any(
+            operators is None or changing_rows(operators) is not None or reads_live_rows(operators)
+            for operators in both
+        )
 
     def _repeatable(self, plan: JoinPlan) -> JoinPlan:
         """Return the plan without cuts that a retried task might not repeat; a warning says so if that leaves hot keys.
@@ -257,16 +283,9 @@ class _Asked:
     def check(self, plan: JoinPlan) -> None:
         """Refuse a plan that was made for something else."""
         asked = [tuple(names) for names in self.join.keys.names]
-        differences = {
-            "workers": (plan.workers, self.workers),
-            "on": ([*plan.on], asked),
-            "how": (plan.how, self.work.kind.value),
-            "null_safe": (plan.null_safe, self.join.keys.null_safe),
-            "a condition": (plan.has_condition, self.work.has_condition),
-        }
-        for name, (planned, wanted) in differences.items():
-            if planned != wanted:
-                raise InputError(f"the plan is for {name} {planned!r}, got {wanted!r}; plan this join with plan_join")
+        work, null_safe = self.work, self.join.keys.null_safe
+        check_purpose(plan, workers=self.workers, on=asked, how=work.kind.value)
+        check_purpose(plan, null_safe=null_safe, has_condition=work.has_condition)
 
     def fitted(self, plan: JoinPlan) -> JoinPlan:
         """Return the plan as it is for the rows that were counted, and cut for any rows otherwise."""

@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.spark.join import check_plan_and_watch, join
+from keyspread.spark.join import check_null_safe, check_plan_and_watch, check_purpose, checked_cost, join
 from keyspread.spark.joining.assembly import check_condition
 from keyspread.spark.joining.keys import On, pairs_of
-from keyspread.spark.joining.kinds import kind_of
+from keyspread.spark.joining.kinds import Kind, kind_of
 from keyspread.spark.routing.keys import key_columns
 from keyspread.threshold import checked_threshold
 
@@ -27,7 +27,7 @@ def join_batches(right: Table, on: On, how: str = "inner", *, then: Sink, **opti
 
     The batch is the left side of `keyspread.spark.join`, and `options` are those of `join`. Each batch is counted and
     planned by itself, so a key that becomes hot is cut from its next batch on. With `plan=` nothing is counted. The
-    batch is kept in memory (`persist`) while it is counted and joined.
+    batch is kept in memory (`persist`) while it is counted and joined, unless it is kept already.
 
     `right` is a DataFrame, or a function of the session that returns one. Over Spark Connect it must be a function,
     because a batch runs in a session of its own there: `lambda spark: spark.table("customers")`.
@@ -66,7 +66,7 @@ def join_batches(right: Table, on: On, how: str = "inner", *, then: Sink, **opti
     for name in options:
         if name not in _OPTIONS:
             raise InputError(f"join has no option {name!r}; its options are {', '.join(_OPTIONS)}")
-    _check_options(options)
+    _check_options(kind, options)
     if not callable(right):
         _check(right)
         key_columns(right, [other for _, other in pairs])
@@ -74,22 +74,33 @@ def join_batches(right: Table, on: On, how: str = "inner", *, then: Sink, **opti
         raise InputError(f"then must be a function of the joined rows and the number of the batch, got {then!r}")
 
     def work(batch: DataFrame, number: int) -> None:
-        batch.persist()
+        level = batch.storageLevel
+        kept = level.useMemory or level.useDisk
+        if not kept:
+            batch.persist()
         try:
             table = right(batch.sparkSession) if callable(right) else right
             then(join(batch, table, on, how, **options), number)
         finally:
-            batch.unpersist()
+            if not kept:
+                batch.unpersist()
 
     return work
 
 
-def _check_options(options: Mapping[str, Any]) -> None:
+def _check_options(kind: Kind, options: Mapping[str, Any]) -> None:
     """Refuse what every batch would refuse."""
-    check_condition(options.get("condition"))
-    check_plan_and_watch(options.get("plan"), options.get("watch"))
-    workers = options.get("workers")
-    checked_threshold(options.get("threshold"), 1 if workers is None else checks.whole_number("workers", workers))
+    condition, plan, null_safe = options.get("condition"), options.get("plan"), options.get("null_safe", False)
+    workers, threshold, cost = (options.get(name) for name in ("workers", "threshold", "output_cost"))
+    check_condition(condition)
+    check_null_safe(null_safe)
+    check_plan_and_watch(plan, options.get("watch"), threshold=threshold, output_cost=cost)
+    checked_cost(cost)
+    many = None if workers is None else checks.whole_number("workers", workers)
+    checked_threshold(threshold, many or 1)
+    if plan is not None:
+        check_purpose(plan, how=kind.value, null_safe=null_safe, has_condition=condition is not None)
+        check_purpose(plan, workers=plan.workers if many is None else many)
 
 
 def _check(right: DataFrame) -> None:

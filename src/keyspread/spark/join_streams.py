@@ -25,8 +25,8 @@ def join_streams(
     """Return the rows of `left.join(right, on, how)` for two streams; hot keys of the plan have several partitions.
 
     `plan` comes from `plan_join` of bounded history, with the same `on` and `how` and with as many workers as the query
-    has state partitions (`spark.sql.shuffle.partitions` at its first start). Keep the plan as long as the checkpoint:
-    rows in the state are found by the pieces that the plan gave them.
+    has state partitions (`spark.sql.shuffle.partitions` at its first start). Keep the plan, and the version of
+    keyspread, as long as the checkpoint: rows in the state are found by the pieces that both gave them.
 
     `how` is inner, left or right. One side of a hot key is cut and the other is copied to all of its pieces, in the
     state too: the preserved side is cut, of an inner join the one that has more rows of hot keys. Rows are cut by a

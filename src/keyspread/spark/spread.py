@@ -101,13 +101,13 @@ def _spread_by_plan(df: DataFrame, columns: list[KeyColumn], workers: int, plan:
         tag = look_up(df.sparkSession, tags[plan.buckets], bucket_of(hash_, plan.buckets.size))
         return df.repartition(workers, as_column(tag))
     worker = free_name(df, "worker")
-    ordered = _in_repeatable_order(df) if plan.head else df  # without hot keys, positions do not matter
-    routed = with_planned_worker(ordered, key_hash(df, columns), plan, worker, tags)
+    routed = with_planned_worker(_in_repeatable_order(df, plan), key_hash(df, columns), plan, worker, tags)
     return routed.repartition(workers, worker).drop(worker)
 
 
-def _in_repeatable_order(df: DataFrame) -> DataFrame:
-    order = repeatable_order(df)
+def _in_repeatable_order(df: DataFrame, plan: Plan) -> DataFrame:
+    """Return the rows in an order that a retried task repeats, if it matters: only keys in pieces go by position."""
+    order = repeatable_order(df) if (plan.pieces.sizes > 1).any() else None
     return df if order is None else df.sortWithinPartitions(order)
 
 
@@ -126,8 +126,7 @@ def with_worker(
     worker = free_name(df, "worker")
     if _is_planned(df, scheme):
         found = _plan(df, columns, workers, **options)
-        ordered = _in_repeatable_order(df) if found.head else df  # without hot keys, positions do not matter
-        routed = with_planned_worker(ordered, key_hash(df, columns), found, worker)
+        routed = with_planned_worker(_in_repeatable_order(df, found), key_hash(df, columns), found, worker)
     else:
         if options.get("weight") is not None:
             options["weight"] = weight_column(df, options["weight"])

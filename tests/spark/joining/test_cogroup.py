@@ -55,6 +55,22 @@ def test_without_hot_keys_it_is_sparks_own(spark, static):
     assert bag(found, "n", "size") == {(3, 3): 900}
 
 
+@pytest.mark.parametrize("workers", [1, 4])
+def test_columns_with_dots(spark, static, workers):
+    """Spark's own cogroup fails if any column has a dot in its name."""
+    left, right = sides(spark)
+    dotted = left.toDF("k.x", "v`y"), right.toDF("K.x", "w")
+
+    def function(key, one, other):
+        assert [*other.columns] == ["K.x", "w"]
+        return one.assign(n=len(other), size=-1 if key[0] is None else key[0])
+
+    schema = "`k.x` long, `v``y` long, n long, size long"
+    found = cogroup(*dotted, "k.x", function, schema, per_left=True, workers=workers)
+    plain = left.groupBy("k").cogroup(right.groupBy("k")).applyInPandas(keyed, SCHEMA)
+    assert Counter(map(tuple, found.collect())) == Counter(map(tuple, plain.collect()))
+
+
 def test_bad_input(spark):
     left, right = sides(spark)
     with pytest.raises(

@@ -1,6 +1,7 @@
 """Placement of hot keys: all work is placed, rules are kept, workers are even; salts lead where Spark hashes them."""
 
 import random
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from keyspread.spark.joining.grid import Rows, ends_of, may_cut, place
 from keyspread.spark.joining.kinds import Kind
 from keyspread.spark.joining.salts import partitions_of, salts_of
 from keyspread.spark.joining.work import Work
+from keyspread.spark.routing.tags import spark_hash
 
 INNER = Work(Kind.INNER, 1.0, False)
 
@@ -107,14 +109,35 @@ def test_salts_lead_to_their_workers(spark, partitions):
         row[0] for row in spark.createDataFrame([(key,) for key in keys], "k string").select(F.hash("k")).collect()
     ]
     asked = []
-    for key, hash_ in zip(keys, hashes, strict=True):
-        workers = [rng.randrange(partitions) for _ in range(20)]
-        salts = salts_of(hash_, workers, partitions)
-        assert len({0, *salts}) == 21
-        assert partitions_of(np.full(20, hash_), np.array(salts), partitions).tolist() == workers
-        asked += [(key, salt, worker) for salt, worker in zip(salts, workers, strict=True)]
+    workers = np.array([rng.randrange(partitions) for _ in range(60)])
+    found = salts_of(np.repeat(hashes, 20), workers, partitions)
+    assert partitions_of(np.repeat(hashes, 20), found, partitions).tolist() == workers.tolist()
+    for key, salts, own in zip(keys, np.split(found, 3), np.split(workers, 3), strict=True):
+        assert len({0, *salts.tolist()}) == 21
+        asked += [(key, salt, worker) for salt, worker in zip(salts.tolist(), own.tolist(), strict=True)]
     found = spark.createDataFrame(asked, "k string, s int, w int").selectExpr(f"pmod(hash(k, s), {partitions}) = w")
     assert {row[0] for row in found.collect()} == {True}
+
+
+def test_no_piece_has_the_salt_of_tail_keys():
+    """One of the first hashes of the worker is that of salt 0."""
+    hashes = np.arange(100_000)
+    without_salt = spark_hash(np.zeros(hashes.size, np.int64), hashes)
+    key = int(np.argmin(without_salt % 2**31 + (without_salt < 0) * 2**31))
+    worker, many = int(without_salt[key]) % 100, int(without_salt[key]) // 100 + 2
+    salts = salts_of(np.full(many, key), np.full(many, worker), 100)
+    assert len({0, *salts.tolist()}) == many + 1
+    assert set(partitions_of(np.full(many, key), salts, 100).tolist()) == {worker}
+
+
+def test_salts_of_many_keys_take_no_time():
+    rng = np.random.default_rng(0)
+    hashes, workers = np.repeat(rng.integers(-(2**31), 2**31, 2_000), 100), rng.integers(0, 800, 200_000)
+    begin = time.process_time()
+    salts = salts_of(hashes, workers, 800)
+    assert time.process_time() - begin < 1  # a search of 13,000 salts per key took 2 seconds
+    assert (partitions_of(hashes, salts, 800) == workers).all()
+    assert len(np.unique(np.stack([hashes, salts]), axis=1).T) == salts.size
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -117,6 +117,16 @@ def test_nested_fields_and_names_with_dots(left, right):
     assert bag(join(ticked, tocked, "a`b")) == bag(left.join(right, "k"))
 
 
+@pytest.mark.parametrize("top", ["b.c", "b`c", "b c"])
+def test_fields_of_columns_with_any_name(left, right, top):
+    nested = right.select(F.struct(F.col("k").alias("x.y"), "w").alias(top))
+    quoted = "`" + top.replace("`", "``") + "`"
+    for how in ("semi", "anti"):
+        ours = join(left, nested, [("k", f"{quoted}.`x.y`")], how, threshold=0.01)
+        assert "keyspread" in plan_text(ours)
+        assert bag(ours) == bag(left.join(right, "k", how))
+
+
 def test_names_in_another_case(left, right):
     ours, plain = (
         join(left, right.withColumnRenamed("k", "K"), "k", "full"),
@@ -287,6 +297,23 @@ def test_rows_that_change_are_cut_for_any_rows(left, right):
     assert not plan_join(left, right, "k", "left").for_any_rows
 
 
+@pytest.mark.parametrize("how", ["left", "full"])
+def test_rows_of_a_database_are_cut_for_any_rows(spark, left, how):
+    """It may be written to between two scans of one query: whether a key has partners must not depend on either."""
+    url, name = f"jdbc:derby:memory:live_{how};create=true", {"driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
+    hot = spark.range(0, 300, 1, 1).selectExpr("IF(id % 2 = 0, -1L, id) AS k", "id AS w")
+    hot.write.jdbc(url, "hot", properties=name)
+    right = spark.read.jdbc(url, "hot", properties=name)
+    few = left.where("v % 20 = 0 OR k > 0")
+    assert plan_join(few, hot, "k", how, threshold=0.01).hot[0].pieces[1] > 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a full join says that its keys stay whole
+        plan = plan_join(few, right, "k", how, threshold=0.01)
+        assert plan.for_any_rows
+        assert {key.pieces[1] for key in plan.hot} == {1}
+        assert bag(join(few, right, "k", how, plan=plan)) == bag(few.join(hot, "k", how))
+
+
 def test_keys_of_several_columns_are_named(left, right):
     one, other = (df.withColumn("j", F.lit("x")) for df in (left, right))
     plan = plan_join(one, other, ["j", "k"])
@@ -327,7 +354,7 @@ def test_empty_sides_and_few_workers(left, right):
         ({"null_safe": 1}, "null_safe must be True or False, got 1"),
         ({"watch": 3}, "watch must be a Watch, got 3"),
         ({"threshold": "x"}, "threshold must be a number, got 'x'"),
-        ({"output_cost": None}, "output_cost must be a number, got None"),
+        ({"output_cost": "x"}, "output_cost must be a number, got 'x'"),
         ({"workers": True}, "workers must be a whole number, got True"),
         ({"how": None}, "how must be one of inner, left, right, full, semi, anti, got None"),
         ({"on": 3}, "on must be a name, names or pairs of names, got 3"),
@@ -389,6 +416,8 @@ def test_a_plan_of_another_join_is_refused(left, right):
         ({"on": [("v", "w")]}, "the plan is for on [('k', 'k', 'bigint')], got [('v', 'w', 'bigint')]"),
         ({"null_safe": True}, "the plan is for null_safe False, got True"),
         ({"condition": "v > w"}, "the plan is for a condition False, got True"),
+        ({"threshold": 0.1}, "plan= is given, so 'threshold' has no effect; pass it to plan_join"),
+        ({"output_cost": 1.0}, "plan= is given, so 'output_cost' has no effect; pass it to plan_join"),
     ):
         with pytest.raises(InputError, match=re.escape(match)):
             join(left, right, **{"on": "k", "workers": 4, "plan": plan, **options})
@@ -460,10 +489,19 @@ def test_null_safe_keys_that_spark_compares_in_its_own_way(left, right):
         assert join(lefts, rights, [("k", "k")], "full", null_safe=True).count() == plain.count()
 
 
+def test_what_only_spark_can_compare_is_left_to_spark(spark, left, right):
+    with setting(spark, "spark.sql.ansi.enabled", "false"):
+        lefts, rights = left.selectExpr("k = -1 AS b", "v"), right.selectExpr("int(w % 3) AS i", "w")
+        watch = Watch()
+        ours = join(lefts, rights, [("b", "i")], "full", watch=watch)
+        assert "'b' and 'i' have types boolean and int" in watch.way.reason
+        assert bag(ours) == bag(lefts.join(rights, lefts.b == rights.i, "full"))
+
+
 def test_structs_with_strange_names_and_case_sensitive_names(spark, left, right):
     struct = "named_struct('a x', k, '2-ü', string(k)) AS k"
     lefts, rights = left.selectExpr(struct, "v"), right.selectExpr(struct, "w")
     assert bag(join(lefts, rights, "k", "full", threshold=0.01)) == bag(lefts.join(rights, "k", "full"))
-    with setting(spark, "spark.sql.caseSensitive", "true"):
+    with setting(spark, "spark.sql.caseSensitive", "TRUE"):
         lefts, rights = left.selectExpr("k", "v AS K"), right.selectExpr("k", "w AS K")
         assert bag(join(lefts, rights, "k", "anti", threshold=0.01)) == bag(lefts.join(rights, "k", "anti"))

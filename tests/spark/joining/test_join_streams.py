@@ -66,6 +66,17 @@ def test_a_stream_and_a_table(spark, clicks, users, tmp_path, how):
     assert Counter(found) == Counter(map(tuple, clicks.join(users, "k", how).collect()))
 
 
+def test_a_batch_that_the_caller_keeps_in_memory_stays_there(clicks, users):
+    batch = clicks.select("*")
+    work = join_batches(users, "k", then=lambda rows, number: rows.count())
+    work(batch, 0)
+    assert not batch.storageLevel.useMemory
+    batch.persist()
+    work(batch, 1)
+    assert batch.storageLevel.useMemory
+    batch.unpersist()
+
+
 @pytest.mark.parametrize("cut", ["left", "right"])
 def test_two_streams(spark, clicks, users, tmp_path, cut):
     sides = (clicks, users) if cut == "left" else (users, clicks)
@@ -118,6 +129,13 @@ def test_bad_input(spark, clicks, users, tmp_path):
         ({"plan": "x"}, "plan must be a JoinPlan, got 'x'"),
         ({"watch": 1}, "watch must be a Watch, got 1"),
         ({"on": "nokey"}, "there is no column 'nokey'"),
+        ({"null_safe": 1}, "null_safe must be True or False, got 1"),
+        ({"output_cost": "x"}, "output_cost must be a number, got 'x'"),
+        ({"plan": plan, "threshold": 0.1}, "plan= is given, so 'threshold' has no effect; pass it to plan_join"),
+        ({"plan": plan, "output_cost": 1.0}, "plan= is given, so 'output_cost' has no effect; pass it to plan_join"),
+        ({"plan": plan, "how": "left"}, "the plan is for how 'inner', got 'left'; plan this join with plan_join"),
+        ({"plan": plan, "workers": 7}, "the plan is for workers 4, got 7; plan this join with plan_join"),
+        ({"plan": plan, "condition": "v > w"}, "the plan is for a condition False, got True"),
     ):
         with pytest.raises(InputError, match=match):
             join_batches(**{"right": users, "on": "k", "then": print, **options})

@@ -16,7 +16,7 @@ from keyspread.spark.joining.numbering import Numbers, numbers_of
 from keyspread.spark.joining.partitions import has_fewer_than_asked
 from keyspread.spark.joining.plan import JoinPlan
 from keyspread.spark.joining.sides import with_partners, with_salts
-from keyspread.spark.routing.keys import quoted
+from keyspread.spark.routing.keys import quoted, top_of
 
 Condition = Column | str
 Marks = tuple[str | None, str | None]
@@ -134,15 +134,8 @@ class Join:
         """Return the right side, if possible only the columns that its keys are made from."""
         if not self._is_reduced:
             return self.right
-        tops = {name.lower(): name for name in self.right.columns}
-        needed = []
-        for pair in self.keys.pairs:
-            if pair.right in self.right.columns:
-                needed.append(pair.right)
-                continue
-            top = pair.right if pair.right.lower() in tops else pair.right.split(".")[0].strip("`")
-            needed.append(tops.get(top.lower(), top))
-        return self.right.select(*map(quoted, dict.fromkeys(needed)))
+        tops = dict.fromkeys(top_of(self.right, pair.right) for pair in self.keys.pairs)
+        return self.right.select(*map(quoted, tops))
 
     @property
     def _is_by_name(self) -> bool:

@@ -146,7 +146,7 @@ def _key_pair(left: DataFrame, right: DataFrame, one: str, other: str) -> tuple[
 
 def _actual(df: DataFrame, side: str, name: str) -> str:
     """Return the name of a column as the DataFrame spells it; refuse a name that is missing or ambiguous."""
-    sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+    sensitive = str(df.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
     same = [column for column in df.columns if column == name or (not sensitive and column.lower() == name.lower())]
     if len(same) > 1:
         raise InputError(f"{len(same)} columns of the {side} side are called {name!r}; rename them")
@@ -174,15 +174,27 @@ def _common_kind(df: DataFrame, names: list[str], kinds: list[T.DataType]) -> tu
         types = f"{one.simpleString()} and {other.simpleString()}"
         return one, f"{names[0]!r} and {names[1]!r} have types {types}: cast one of them"
     pair = T.StructType([T.StructField("one", one), T.StructField("other", other)])
+    rows = df.sparkSession.createDataFrame([], pair)
+    # Types other than text have the same common type here and in a comparison.
+    common = _type_in(rows, "coalesce(one, other)")
+    if common is not None:
+        return common, None
+    if _type_in(rows, "one = other") is not None:  # boolean and number, without ANSI
+        types = f"{one.simpleString()} and {other.simpleString()}"
+        return one, f"{names[0]!r} and {names[1]!r} have types {types}: cast one of them"
+    raise InputError(
+        f"{names[0]!r} has type {one.simpleString()} and {names[1]!r} has type {other.simpleString()}, "
+        "which Spark cannot compare; cast one of them"
+    )
+
+
+def _type_in(rows: DataFrame, expression: str) -> T.DataType | None:
+    """Return the type of an expression, or None if Spark cannot compute it."""
     try:
         with quiet_analysis():
-            # Types other than text have the same common type here and in a comparison.
-            return df.sparkSession.createDataFrame([], pair).selectExpr("coalesce(one, other)").schema[0].dataType, None
+            return rows.selectExpr(expression).schema[0].dataType
     except AnalysisException:
-        raise InputError(
-            f"{names[0]!r} has type {one.simpleString()} and {names[1]!r} has type {other.simpleString()}, "
-            "which Spark cannot compare; cast one of them"
-        ) from None
+        return None
 
 
 def _is_char(df: DataFrame, name: str) -> bool:

@@ -1,15 +1,13 @@
 """Salts: numbers behind the join keys that make Spark's own exchange send a row to the worker that a plan wants.
 
 Spark hashes several columns one after the other: the hash of the first ones is the seed for the next. So Spark's hash
-of a key alone is enough to know its hash with any salt, and salts are found here without asking Spark.
+of a key alone is enough to know its hash with any salt. Murmur3 can be undone, so salts are computed, not searched.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from keyspread.spark.routing.tags import spark_hash
+from keyspread.spark.routing.tags import spark_hash, value_of_hash
 
 Numbers = npt.NDArray[np.int64]
 
@@ -24,26 +22,21 @@ def partitions_of(hashes: Numbers, salts: Numbers, partitions: int) -> Numbers:
     return found
 
 
-def salts_of(hash_: int, workers: Sequence[int], partitions: int) -> list[int]:
-    """Return a salt for each worker in the list, all different and none of them 0, which is that of tail keys.
+def salts_of(hashes: Numbers, workers: Numbers, partitions: int) -> Numbers:
+    """Return a salt for each piece: of a key with this hash, for this worker.
 
-    >>> salts = salts_of(42, [0, 3, 3], 4)
-    >>> partitions_of(np.full(3, 42), np.array(salts), 4).tolist(), len(set(salts))
-    ([0, 3, 3], 3)
+    Pieces with the same hash have different salts, and none of them is 0, which is that of tail keys.
+
+    >>> salts = salts_of(np.array([42, 42, 42]), np.array([0, 3, 3]), 4)
+    >>> partitions_of(np.array([42, 42, 42]), salts, 4).tolist(), len({0, *salts.tolist()})
+    ([0, 3, 3], 4)
     """
-    wanted = np.asarray(workers, np.int64)
-    own = np.bincount(wanted, minlength=partitions)
-    tried = 16 * partitions + 8 * wanted.size
-    while True:
-        salts = np.arange(1, tried + 1, dtype=np.int64)
-        where = partitions_of(np.full(tried, hash_, np.int64), salts, partitions)
-        if (np.bincount(where, minlength=partitions) >= own).all():
-            break
-        tried *= 2
-    by_worker = np.argsort(where, kind="stable")
-    first = np.searchsorted(where[by_worker], np.arange(partitions))
-    order = np.argsort(wanted, kind="stable")
-    nth = np.arange(wanted.size) - np.searchsorted(wanted[order], wanted[order])  # of the pieces of one worker
-    found = np.empty(wanted.size, np.int64)
-    found[order] = salts[by_worker[first[wanted[order]] + nth]]
-    return found.tolist()
+    own = hashes * partitions + workers  # pieces of one key on one worker have the same number
+    order = np.argsort(own, kind="stable")
+    first, end = (np.searchsorted(own[order], own, side) for side in ("left", "right"))
+    nth = np.empty(own.size, np.int64)
+    nth[order] = np.arange(own.size)
+    nth -= first
+    # Every hash is reached by one salt, so pieces are given the hashes w, w + n, w + 2n, … of their worker.
+    salts = value_of_hash(workers + partitions * nth, hashes)
+    return np.where(salts == 0, value_of_hash(workers + partitions * (end - first), hashes), salts)

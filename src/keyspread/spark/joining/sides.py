@@ -36,16 +36,17 @@ class HotTable:
     @classmethod
     def of(cls, plan: JoinPlan) -> "HotTable":
         """Return the table of a plan. A whole key on the worker of its hash needs no entry."""
-        found = []
-        for key in plan.hot:
-            if (
-                key.pieces == (1, 1)
-                and partitions_of(np.array([key.hash]), _NO_SALT, plan.workers)[0] == key.workers[0]
-            ):
-                continue
-            salts = np.array(salts_of(key.hash, key.workers, plan.workers)).reshape(key.pieces)
-            found.append((key, salts))
-        return cls(tuple(key for key, _ in found), tuple(salts for _, salts in found))
+        own = partitions_of(np.array([key.hash for key in plan.hot], np.int64), _NO_SALT, plan.workers)
+        keys = [
+            key
+            for key, worker in zip(plan.hot, own.tolist(), strict=True)
+            if key.pieces != (1, 1) or key.workers[0] != worker
+        ]
+        sizes = [len(key.workers) for key in keys]
+        hashes = np.repeat(np.array([key.hash for key in keys], np.int64), sizes)
+        workers = np.array([worker for key in keys for worker in key.workers], np.int64)
+        salts = np.split(salts_of(hashes, workers, plan.workers), np.cumsum(sizes)[:-1]) if keys else []
+        return cls(tuple(keys), tuple(own.reshape(key.pieces) for own, key in zip(salts, keys, strict=True)))
 
     def ends(self, side: str, as_counted: bool) -> list[Sequence[int]]:
         """Return the slots at which the parts of each key end on one side; positions are cut `as_counted`."""
@@ -133,9 +134,10 @@ def with_partners(df: DataFrame, other: DataFrame, side: str, keys: JoinKeys, pl
     Counts alone cannot tell: a partition may have been dropped since, or a filter may depend on the time. The keys of
     the other side are therefore read within the query, and those that are hot are broadcast.
     """
-    hash_, hot = f"{name}_hash", [key.fingerprint for key in plan.hot]
+    # As text: a Column of thousands of numbers takes a second of round trips to the JVM.
+    hash_, hot = f"{name}_hash", ", ".join(f"{key.fingerprint}L" for key in plan.hot)
     of_other = fingerprint(keys, SIDES[1 - SIDES.index(side)])
-    there = other.select(F.expr(of_other).alias(hash_)).where(F.col(hash_).isin(hot)).distinct()
+    there = other.select(F.expr(of_other).alias(hash_)).where(f"{hash_} IN ({hot})").distinct()
     found = df.join(F.broadcast(there), F.expr(fingerprint(keys, side)) == F.col(hash_), "left")
     return found.withColumn(name, F.col(hash_).isNotNull()).drop(hash_)
 

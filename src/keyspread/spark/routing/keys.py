@@ -130,7 +130,7 @@ def _is_field(kind: DataType, path: str) -> bool:
         if isinstance(kind, MapType):
             kind = kind.valueType
             continue
-        wanted = step[1:-1].replace("``", "`") if step.startswith("`") else step
+        wanted = _unquoted(step)
         fields = kind.fields if isinstance(kind, StructType) else []
         found = [field for field in fields if field.name.lower() == wanted.lower()]
         if not found:
@@ -154,6 +154,12 @@ def in_sql(df: DataFrame, name: str) -> str:
     return ".".join(step if step.startswith("`") else quoted(step) for step in steps)
 
 
+def top_of(df: DataFrame, name: str) -> str:
+    """Return the column that a name, or the path to a field, begins with, as the DataFrame spells it."""
+    top = name if _is_column(df, name) else _unquoted(re.findall(_STEP, name)[0])
+    return top if top in df.columns else next(one for one in df.columns if one.lower() == top.lower())
+
+
 def equal_as_spark_sees(df: DataFrame, wanted: KeyColumn) -> Column:
     """Return a column in which equal keys are equal in Python too: -0.0 becomes 0.0, and every NaN the same NaN."""
     found = column(df, wanted)
@@ -171,6 +177,10 @@ def key_hash(df: DataFrame, columns: Sequence[KeyColumn]) -> Column:
 def quoted(name: str) -> str:
     """Return a name as SQL takes it, whatever characters it contains."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _unquoted(step: str) -> str:
+    return step[1:-1].replace("``", "`") if step.startswith("`") else step
 
 
 def free_name(df: DataFrame, wanted: str) -> str:

@@ -73,6 +73,9 @@ _BY_CHANCE = re.compile(
     r"any_value|nth_value|collect_list|collect_set|listagg|string_agg)\("
     r"|\b(Sample|LocalLimit|GlobalLimit|CollectLimit) "
 )
+# What is read once and then the same for all scans of a query, as files are. Others may be written to in between.
+_SETTLED = re.compile(r"\s*(ExistingRDD|OneRowRelation|hive\b)")
+_LIVE = re.compile(r"jdbc|kafka|mongo|cassandra|\(python\)", re.IGNORECASE)
 _EXACT = re.compile(r"(partial_|merge_)?(count|min|max)$")  # aggregates without rounding
 _ONE_AT_A_TIME = threading.Lock()
 _HIDDEN = re.compile(r"\.\.\. \d+ more fields")  # spark.sql.debug.maxToStringFields
@@ -229,6 +232,21 @@ def changing_rows(operators: Sequence[Operator]) -> str | None:
         if not all(other.keeps_order for other in (one, *below(operators, number))):
             return found[1] or found[2]
     return None
+
+
+def reads_live_rows(operators: Sequence[Operator]) -> bool:
+    """Return whether rows come from a database, a topic or the like: two scans in one query may find different rows.
+
+    >>> reads_live_rows(operators_of("*(1) Scan JDBCRelation(orders) [numPartitions=1] [k#15L]"))
+    True
+    >>> reads_live_rows(operators_of("FileScan parquet [k#15L] Location: InMemoryFileIndex[file:/kafka]"))
+    False
+    """
+    return any(
+        (one.name == "Scan" and not _SETTLED.match(one.details))
+        or (one.name == "BatchScan" and _LIVE.search(one.details) is not None)
+        for one in operators
+    )
 
 
 def below(operators: Sequence[Operator], number: int) -> list[Operator]:

@@ -44,5 +44,27 @@ def spark_hash(value: npt.NDArray[np.int64], before: npt.NDArray[np.int64]) -> n
     return state.view(np.int32).astype(np.int64)
 
 
+def value_of_hash(hashed: npt.NDArray[np.int64], before: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the INT that has this hash behind the columns `before`: each step of `spark_hash` can be undone.
+
+    >>> value_of_hash(spark_hash(np.array([7, -1]), np.array(42)), np.array(42))
+    array([ 7, -1])
+    """
+    state = hashed.astype(np.uint32)
+    state ^= state >> np.uint32(16)
+    state *= _inverse(0xC2B2AE35)
+    state ^= state >> np.uint32(13) ^ state >> np.uint32(26)
+    state *= _inverse(0x85EBCA6B)
+    state ^= state >> np.uint32(16) ^ np.uint32(4)
+    state = _rotate((state - np.uint32(0xE6546B64)) * _inverse(5), 19) ^ before.astype(np.uint32)
+    state = _rotate(state * _inverse(0x1B873593), 17) * _inverse(0xCC9E2D51)
+    return state.view(np.int32).astype(np.int64)
+
+
+def _inverse(factor: int) -> np.uint32:
+    """Return what undoes a multiplication by an odd number, modulo 2 ** 32."""
+    return np.uint32(pow(factor, -1, 2**32))
+
+
 def _rotate(value: npt.NDArray[np.uint32], places: int) -> npt.NDArray[np.uint32]:
     return value << np.uint32(places) | value >> np.uint32(32 - places)
