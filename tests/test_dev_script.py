@@ -132,7 +132,6 @@ TWO_PROCESSES = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
     ("given", "expected"),
     [
         ([], [[*TWO_PROCESSES]]),
-        (["-x"], [[*TWO_PROCESSES, "-x"]]),
         (["--quick"], [["--quick", *TWO_PROCESSES]]),
         (["--slow"], [["--slow"]]),
         (["--all"], [[*TWO_PROCESSES], ["--slow"]]),
@@ -151,7 +150,7 @@ def test_the_whole_suite(dev: ModuleType, here: Path, given: list[str], expected
 
 @pytest.mark.parametrize(
     "given",
-    [["a.py"], ["-x", "a.py"], ["a.py::test_x[1/2]", "-k", "y"], ["--quick", "."], ["deep/b.py"], ["--slow", "deep"]],
+    [["-x", "a.py"], ["a.py::test_x[1/2]", "-k", "y"], ["--quick", "."], ["--slow", "deep"]],
 )
 def test_paths_of_tests_are_relative_to_the_folder_of_the_user(dev: ModuleType, here: Path, given: list[str]) -> None:
     (here / "deep").mkdir()
@@ -208,25 +207,22 @@ def test_benchmarks_are_listed_by_group_each_with_one_line(here: Path) -> None:
     assert run("bench", "--help").stdout == done.stdout
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_benchmark_describes_itself(dev: ModuleType, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    assert dev.main(["bench", name, "--help"]) == 0
-    (path,) = (REPOSITORY / "benchmarks").glob(f"*/{name}.py")
-    assert capsys.readouterr().out.strip() == ast.get_docstring(ast.parse(path.read_text()))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_benchmark_imports_what_exists(name: str) -> None:
+def test_every_benchmark_describes_itself_and_imports_what_exists(
+    dev: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Starting one takes minutes; a name that was moved is found without that."""
-    if "pyspark" in (source := next((REPOSITORY / "benchmarks").glob(f"*/{name}.py"))).read_text():
-        pytest.importorskip("pyspark")
-    imports = [node for node in ast.walk(ast.parse(source.read_text())) if isinstance(node, ast.ImportFrom)]
-    for node in imports:
-        if node.module is not None and node.module.split(".")[0] == "keyspread":
-            module = __import__(node.module, fromlist=["_"])
-            for alias in node.names:
-                if not hasattr(module, alias.name):
-                    __import__(f"{node.module}.{alias.name}")
+    pytest.importorskip("pyspark")
+    for name in NAMES:
+        (path,) = (REPOSITORY / "benchmarks").glob(f"*/{name}.py")
+        source = ast.parse(path.read_text())
+        assert dev.main(["bench", name, "--help"]) == 0
+        assert capsys.readouterr().out.strip() == ast.get_docstring(source)
+        for node in ast.walk(source):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "keyspread":
+                module = __import__(str(node.module), fromlist=["_"])
+                for alias in node.names:
+                    if not hasattr(module, alias.name):
+                        __import__(f"{node.module}.{alias.name}")
 
 
 def test_every_benchmark_is_in_the_measurements_and_the_other_way_round() -> None:
@@ -251,9 +247,7 @@ def run_benchmark(name: str, *arguments: str, data: str | None = None) -> "subpr
     ("name", "arguments", "data", "message"),
     [
         ("real_streams", [], None, "set KEYSPREAD_DATA to the folder that has them"),
-        ("real_streams", [], "/nowhere", "reads /nowhere/words.tsv.gz, which does not exist: set KEYSPREAD_DATA"),
         ("per_key", ["many"], None, "messages must be a whole number of at least 1, got 'many'"),
-        ("per_key", ["1e3", "0"], None, "seeds must be a whole number of at least 1, got '0'"),
         ("drift", ["1", "2"], None, "drift takes at most these arguments: [SEEDS]; got 1 2"),
     ],
 )
@@ -269,13 +263,10 @@ def test_a_mistake_in_a_benchmark_is_one_line(name: str, arguments: list[str], d
     [
         (["nonsense"], "no command 'nonsense'; ./dev help lists them"),
         (["bench", "none"], "no benchmark 'none'; ./dev bench lists them"),
-        (["bench", "common"], "no benchmark 'common'; ./dev bench lists them"),
-        (["bench", "none", "--help"], "no benchmark 'none'"),
-        (["bench", "--fast"], "no benchmark '--fast'"),
+        (["bench", "common", "--help"], "no benchmark 'common'; ./dev bench lists them"),
         (["lint", "src"], "lint takes no arguments, got 'src'"),
         (["test", "--quick", "--slow"], "test takes one of --quick, --slow and --all, got --quick --slow"),
         (["test", "tests/none.py"], "no file or folder 'tests/none.py' in "),
-        (["test", "-x", "none.py::test_a"], "no file or folder 'none.py' in "),
     ],
 )
 def test_a_wrong_command_is_one_line_and_installs_nothing(here: Path, arguments: list[str], message: str) -> None:
@@ -290,19 +281,7 @@ def test_help_names_every_command(dev: ModuleType) -> None:
         done = run(*arguments)
         assert (done.returncode, done.stderr) == (0, "")
         assert all(len(line) <= 100 for line in done.stdout.splitlines())
-        for word in (
-            "run",
-            "test",
-            "--quick",
-            "--slow",
-            "--all",
-            "docs",
-            "lint",
-            "bench",
-            "keyspread",
-            "python",
-            "lock",
-        ):
+        for word in "run test --quick --slow --all matrix docs lint bench keyspread python lock".split():
             assert re.search(rf"^ +{word}\b", done.stdout, re.MULTILINE), word
 
 
