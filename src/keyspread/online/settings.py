@@ -4,7 +4,6 @@ Defaults are set here; the threshold's is in `threshold.py`.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -76,8 +75,6 @@ class SenderSettings:
     half_life: int | str | None
     """Messages after which counts and loads are halved; "auto": old counts lose weight when the hot keys change, and
     only then; None (the default): nothing is forgotten."""
-    capacities: tuple[float, ...] | None = None
-    """The capacity of every worker, as a multiple of the mean; None (the default): all are equal."""
 
     @classmethod
     def of(
@@ -92,7 +89,6 @@ class SenderSettings:
         counters: int | None = None,
         choices: int | None = None,
         half_life: float | str | None = None,
-        capacities: Sequence[float] | None = None,
     ) -> "SenderSettings":
         """Check the parameters and fill in the defaults."""
         workers = checks.whole_number("workers", workers)
@@ -108,7 +104,6 @@ class SenderSettings:
             counters=_checked_counters(counters, threshold) if scheme.tracks_head else 0,
             fixed_choices=None if choices is None else checks.whole_number("choices", choices),
             half_life=_checked_half_life(half_life),
-            capacities=checks.capacities(capacities, workers),
         )
 
 

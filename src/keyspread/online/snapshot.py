@@ -9,7 +9,7 @@ Kernels trust the arrays that they are given, so nothing reaches them unchecked.
 import json
 import struct
 import zlib
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from keyspread.online.decay import fade_every
 from keyspread.online.settings import SenderSettings
 from keyspread.schemes import Scheme, State, online_scheme
 
-FRAME = Frame(b"KSND", version=4, what="a snapshot of a keyspread Sender", origin="Sender.snapshot()")
+FRAME = Frame(b"KSND", version=5, what="a snapshot of a keyspread Sender", origin="Sender.snapshot()")
 
 _SCALARS = ("messages", "turn", "choices", "margin", "unit", "review_at", "fade_at")
 """Fields of the state that are stored as they are."""
@@ -42,7 +42,7 @@ _TYPES = {
     "mark": np.int64,
     "listed": np.int64,
     "list_keys": np.uint64,
-    "list_sizes": np.float64,
+    "list_sizes": np.int64,
 }
 """All arrays that a snapshot may hold."""
 
@@ -149,17 +149,11 @@ def _whole(values: npt.NDArray[np.int64]) -> bool:
 
 def _settings(scheme: Scheme, given: dict[str, Any]) -> SenderSettings:
     """Return settings that a sender of this scheme can have."""
-    if given["capacities"] is not None:
-        given["capacities"] = tuple(checks.number("a capacity", one) for one in given["capacities"])
     options = {name: value for name, value in given.items() if name != "fixed_choices"}
     if not scheme.tracks_head:
         _check("counters", options["counters"] == 0)
         options["counters"] = None
     checked = SenderSettings.of(scheme, choices=given["fixed_choices"], **options)
-    if checked.capacities is not None:
-        # They are multiples of their mean already, and dividing by a mean of 0.9999999 would change them.
-        _check("capacities", abs(sum(given["capacities"]) / checked.workers - 1) < 1e-6)
-        checked = replace(checked, capacities=given["capacities"])
     # As text: in Python false is equal to 0, and 300.0 to 300.
     _check("settings", _as_text(asdict(checked)) == _as_text(given))
     return checked
@@ -218,7 +212,7 @@ def _check_lists(arrays: _Arrays, settings: SenderSettings) -> None:
     listed, sizes = arrays["listed"], arrays["list_sizes"]
     _check("lists", listed.size == sizes.size == arrays["list_keys"].size and _within(listed, 0, settings.counters))
     # A list without workers would route to worker -1. Only keys that need more than one worker have a list.
-    _check("sizes of lists", bool(((sizes >= 1) & (sizes <= 1.001 * settings.workers)).all()))
+    _check("sizes of lists", _within(sizes, 1, settings.workers + 1))
 
 
 def _within(values: npt.NDArray[Any], first: int, end: int) -> bool:

@@ -12,6 +12,7 @@ class DChoices(HeadAndTail):
     """Hot keys go to the least loaded of d hashed workers; cold keys to the less loaded of two."""
 
     name, aliases = "d-choices", ("dc",)
+    options = ("tolerance", *HeadAndTail.options)
 
     def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return d; with d = n this is W-Choices."""

@@ -9,6 +9,7 @@ class Greedy(HeadAndTail):
     """Hot keys go to the least loaded of `choices` hashed workers; cold keys to the less loaded of two."""
 
     name = "greedy"
+    options = ("choices", *HeadAndTail.options)
     needs_choices = True
 
     def choices(self, settings: SenderSettings, head: Shares) -> int:

@@ -21,6 +21,6 @@ class KeyGrouping(Scheme):
         route_by_key(keys, out, state.identity, state.balance.loads)
         return keys.size
 
-    def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Route every message to the first candidate of its key; a worker is one in proportion to its capacity."""
-        route_weighted_by_key(keys, weights, out, state.identity, state.balance.loads, state.capacities)
+    def route_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+        """Route every message to the first candidate of its key."""
+        route_weighted_by_key(keys, weights, out, state.identity, state.balance.loads)

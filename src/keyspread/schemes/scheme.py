@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread.kernels import weighted_routing
-from keyspread.kernels.weighted_routing import route_weighted, route_weighted_by_levels
 from keyspread.online.settings import SenderSettings
 from keyspread.schemes.state import State
 
@@ -25,11 +24,12 @@ class Scheme(ABC):
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[tuple[str, ...]] = ("half_life",)
     recommended: ClassVar[dict[str, Any]] = {}  # options to set unless there is a reason not to
     tracks_head: ClassVar[bool] = False
     needs_choices: ClassVar[bool] = False
     sizes_each_key: ClassVar[bool] = False  # each hot key has its own number of workers
-    hot: ClassVar[int] = weighted_routing.CHOICES  # the rule for weights or capacities
+    hot: ClassVar[int] = weighted_routing.CHOICES  # the rule for messages with weights
 
     @abstractmethod
     def choices(self, settings: SenderSettings, head: Shares) -> int:
@@ -59,24 +59,24 @@ class Scheme(ABC):
         Return how many were routed: not all if counts must fade before the next one.
         """
 
-    def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Route messages that have these weights, or workers that have different capacities."""
+    def route_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+        """Route messages that have these weights."""
         out[:] = -1
-        self.route_marked_uneven(state, keys, weights, out)
+        self.route_marked_weighted(state, keys, weights, out)
 
-    def route_marked_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+    def route_marked_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route messages whose entry in `out` says whether they are hot."""
         everyone = self.hot == weighted_routing.CHOICES and state.choices >= state.settings.workers
         hot = weighted_routing.ANYONE if everyone else self.hot
         rules = weighted_routing.Rules(hot, state.choices, state.unit, state.turn)
-        loads, capacities, identity, messages = state.balance.loads, state.capacities, state.identity, state.messages
+        loads, identity, messages = state.balance.loads, state.identity, state.messages
         state.levels_are_current = False
         if not self._has_many_candidates(state, hot):
-            state.turn = route_weighted(keys, weights, out, messages, identity, loads, capacities, rules)
+            state.turn = weighted_routing.route_weighted(keys, weights, out, messages, identity, loads, rules)
             return
-        relative = state.relative_loads(weights)
-        route_weighted_by_levels(
-            keys, weights, out, messages, identity, loads, relative, capacities, state.candidates, rules
+        balance = state.current_weighted_balance(weights)
+        weighted_routing.route_weighted_by_levels(
+            keys, weights, out, messages, identity, balance, state.candidates, rules
         )
         state.shown_at = messages + keys.size
 

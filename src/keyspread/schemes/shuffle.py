@@ -24,8 +24,8 @@ class ShuffleGrouping(Scheme):
         state.balance.loads[:] += np.bincount(out, minlength=workers)
         return keys.size
 
-    def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Route to all workers in turn: a scheme that ignores loads ignores weights and capacities too."""
+    def route_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+        """Route to all workers in turn: a scheme that ignores loads ignores weights too."""
         before = state.balance.loads.copy()
         self.route(state, keys, out)
         state.balance.loads[:] = before
