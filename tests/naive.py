@@ -652,6 +652,12 @@ def place(tolerance: float, most_moved: float | None, *rest: object) -> Placed:
 # Where hot keys are cut.
 
 
+def cut_by_weight(key: int, pieces: Mapping[int, int]) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The fields of a HotKey: its hash, its workers, their weights, and the ends of the pieces."""
+    weights = tuple(pieces.values())
+    return key, tuple(pieces), weights, tuple(ends_by_weight(weights))
+
+
 def ends_by_weight(weights: Sequence[int]) -> list[int]:
     return [sum(weights[: piece + 1]) * SLOTS // sum(weights) for piece in range(len(weights))]
 

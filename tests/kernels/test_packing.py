@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread import HotKey, Plan
+from keyspread import Plan
 from keyspread.kernels.packing import DIGITS, sort_largest_first
+from keyspread.planned.head import HotKey
 from keyspread.planned.packing import Aim, Counts, place
 
 HASHES = st.integers(-(2**63), 2**63 - 1)
@@ -26,7 +27,11 @@ def previous_plans(draw, workers, buckets, hashes):
     count = draw(st.sampled_from([buckets, buckets, buckets + 1]))
     owners = draw(st.lists(st.integers(0, many - 1), min_size=count, max_size=count))
     head = [
-        HotKey.by_weight(key, dict.fromkeys(draw(st.lists(st.integers(0, many - 1), min_size=1, unique=True)), 1))
+        HotKey(
+            *naive.cut_by_weight(
+                key, dict.fromkeys(draw(st.lists(st.integers(0, many - 1), min_size=1, unique=True)), 1)
+            )
+        )
         for key in draw(st.lists(st.sampled_from(hashes), max_size=5))  # the last one counts if a key is there twice
     ]
     return Plan(many, np.array(owners, np.int32), head, np.zeros(many, np.int64))

@@ -10,7 +10,7 @@ from keyspread.kernels import weighted_routing
 from keyspread.kernels.candidate_lists import write_lists
 from keyspread.kernels.routing import new_candidates
 from keyspread.kernels.weighted_balance import new_weighted_balance, show_loads
-from keyspread.kernels.weighted_routing import Rules, route_weighted, route_weighted_by_key, route_weighted_by_levels
+from keyspread.kernels.weighted_routing import Rules, route_weighted, route_weighted_by_levels
 
 # What a scheme does with a cold key follows from what it does with a hot one.
 NAMES = {
@@ -57,17 +57,6 @@ def test_a_look_at_each_candidate_equals_the_plain_loop(data, heaviest, sender, 
     out, after = marks_of(messages), np.array(loads, np.int64)
     turn = route_weighted(keys_of(messages), weights_of(messages), out, sent, identity, after, rules)
     assert (out.tolist(), after.tolist(), turn) == expected(messages, sender, rules)
-
-
-@settings(max_examples=50, deadline=None)
-@given(streams(most_weight=50), senders())
-def test_routing_by_key_takes_the_first_candidate(messages, sender):
-    identity, _, loads = sender
-    out, after = marks_of(messages), np.array(loads, np.int64)
-    route_weighted_by_key(keys_of(messages), weights_of(messages), out, identity, after)
-    rules = Rules(weighted_routing.CHOICES, 1, 1.0, 0)  # a hot key with one choice has its first candidate
-    hot = [(key, weight, True) for key, weight, _ in messages]
-    assert (out.tolist(), after.tolist()) == expected(hot, sender, rules)[:2]
 
 
 @settings(max_examples=300, deadline=None)

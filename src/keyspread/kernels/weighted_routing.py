@@ -12,7 +12,6 @@ import numpy as np
 from keyspread.kernels.array_types import Counts, Indices, Int, Keys
 from keyspread.kernels.candidate_lists import LEAD, first_or_second
 from keyspread.kernels.compilation import entry, part
-from keyspread.kernels.mixing import candidate
 from keyspread.kernels.routing import EVERYONE, Candidates, Identity, least_of_few, row_of_key
 from keyspread.kernels.weighted_balance import WeightedBalance, add_weight, least_weighted
 
@@ -26,15 +25,6 @@ class Rules(NamedTuple):
     choices: int  # of CHOICES: the number of candidates
     unit: float  # of OWN_LIST: the mean weight of a message
     turn: int  # of IN_TURN: the worker of the next hot message
-
-
-@entry
-def route_weighted_by_key(keys: Keys, weights: Counts, out: Indices, identity: Identity, loads: Counts) -> None:
-    """Route every key to its first candidate."""
-    for i in range(keys.size):
-        worker = candidate(keys[i], identity.salt, 0, loads.size)
-        loads[worker] += weights[i]
-        out[i] = worker
 
 
 @entry

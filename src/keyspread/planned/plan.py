@@ -91,10 +91,6 @@ class Plan(Drawn):
             shift=shift,
         )
 
-    def with_cuts(self, ends: Sequence[Sequence[int]]) -> "Plan":
-        """Return the same plan with its hot keys cut at these slots."""
-        return self.with_ends(np.array([*chain.from_iterable(ends)], np.int64))
-
     def with_ends(self, ends: npt.NDArray[np.int64]) -> "Plan":
         """Return the same plan with its pieces cut at these slots, which are those of all hot keys in a row."""
         return replace(self, head=replace(self.pieces, ends=ends))

@@ -1,7 +1,6 @@
 """Key grouping: the hash of a key decides its worker. The skew of the keys becomes the skew of the workers."""
 
 from keyspread.kernels.routing import route_by_key
-from keyspread.kernels.weighted_routing import route_weighted_by_key
 from keyspread.online.settings import SenderSettings
 from keyspread.schemes.scheme import Keys, Scheme, Shares, Weights, Workers
 from keyspread.schemes.state import State
@@ -22,5 +21,5 @@ class KeyGrouping(Scheme):
         return keys.size
 
     def route_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Route every message to the first candidate of its key."""
-        route_weighted_by_key(keys, weights, out, state.identity, state.balance.loads)
+        """Route every message to the first candidate of its key, whatever it weighs."""
+        self.route_ignoring_weights(state, keys, weights, out)

@@ -64,6 +64,13 @@ class Scheme(ABC):
         out[:] = -1
         self.route_marked_weighted(state, keys, weights, out)
 
+    def route_ignoring_weights(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+        """Route by a rule that ignores loads, which then ignores weights too, and add the weights to the loads."""
+        before = state.balance.loads.copy()
+        self.route(state, keys, out)
+        state.balance.loads[:] = before
+        np.add.at(state.balance.loads, out, weights)
+
     def route_marked_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route messages whose entry in `out` says whether they are hot."""
         everyone = self.hot == weighted_routing.CHOICES and state.choices >= state.settings.workers

@@ -25,8 +25,5 @@ class ShuffleGrouping(Scheme):
         return keys.size
 
     def route_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Route to all workers in turn: a scheme that ignores loads ignores weights too."""
-        before = state.balance.loads.copy()
-        self.route(state, keys, out)
-        state.balance.loads[:] = before
-        np.add.at(state.balance.loads, out, weights)
+        """Route to all workers in turn, whatever the messages weigh."""
+        self.route_ignoring_weights(state, keys, weights, out)
