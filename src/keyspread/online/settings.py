@@ -12,6 +12,8 @@ from keyspread.errors import InputError
 from keyspread.heavy_hitters import MOST_COUNTERS
 from keyspread.threshold import checked_threshold
 
+TOLERANCE = 1e-4
+
 
 class _Rule(Protocol):
     """The part of a scheme that its settings depend on."""
@@ -85,7 +87,7 @@ class SenderSettings:
         source: int = 0,
         seed: int = 0,
         threshold: float | None = None,
-        tolerance: float = 1e-4,
+        tolerance: float = TOLERANCE,
         counters: int | None = None,
         choices: int | None = None,
         half_life: float | str | None = None,
