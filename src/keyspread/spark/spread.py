@@ -44,8 +44,7 @@ def spread(
       those of the Sender.
 
     `weight=` names a column of whole numbers (bytes or cost of a row); the load of a worker is then their sum.
-    `watch=` takes a `Watch`, or a
-    `StreamWatch` for a stream, which counts the rows on their way.
+    `watch=` takes a `Watch`, or a `StreamWatch` for a stream, which counts the rows on their way.
 
     In a stream every micro-batch is balanced by itself, and nothing is kept between batches. A batch that is retried,
     also on another executor or after a restart, is routed the same.
