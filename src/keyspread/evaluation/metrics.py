@@ -1,4 +1,4 @@
-"""Measures of the loads of workers: imbalance, skew score; and the windows in which they are measured."""
+"""Measures of the loads of workers: imbalance, skew score."""
 
 from typing import Any
 
@@ -24,13 +24,3 @@ def skew_score(loads: npt.NDArray[Any]) -> float:
     """
     mean = loads.mean()
     return float(np.abs(loads - mean).mean() / mean) if mean else 0.0
-
-
-def window_ends(messages: int, windows: int) -> npt.NDArray[np.int64]:
-    """Return the ends of windows with equal message counts (they differ by at most one); none is empty.
-
-    >>> window_ends(10, 4).tolist()
-    [2, 5, 7, 10]
-    """
-    windows = min(windows, messages)
-    return np.arange(1, windows + 1, dtype=np.int64) * messages // max(1, windows)

@@ -18,11 +18,10 @@ import pyarrow as pa
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.evaluation import metrics
 from keyspread.evaluation.simulate import Simulation, simulate
 from keyspread.online.settings import SenderSettings
 from keyspread.schemes import resolve
-from keyspread.streams.encoded import Encoded
+from keyspread.streams.encoded import Encoded, window_ends
 from keyspread.threshold import checked_threshold
 
 
@@ -145,7 +144,7 @@ SCHEMA = pa.schema({"run": pa.string(), **_SETTING, **_WHOLE, **_SLOT})
 
 
 def _rows(run: Run, done: Simulation, top_messages: int) -> pa.Table:
-    ends = metrics.window_ends(done.messages, run.windows)
+    ends = window_ends(done.messages, run.windows)
     if not ends.size:
         return SCHEMA.empty_table()
     given = {**run.parameters(), "threshold": done.threshold}

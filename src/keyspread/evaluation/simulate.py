@@ -24,7 +24,7 @@ from keyspread.planned.look_ahead import plan_part
 from keyspread.planned.plan import Plan
 from keyspread.planned.planner import plan
 from keyspread.schemes import Descriptor, Kind, resolve
-from keyspread.streams.encoded import Encoded
+from keyspread.streams.encoded import Encoded, window_ends
 from keyspread.threshold import checked_threshold, least_hot_count
 
 _CHUNK = 1 << 18  # messages routed at once: their hashes and workers stay in the cache until they are tallied
@@ -180,7 +180,7 @@ def simulate(
     sources = checks.whole_number("sources", sources)
     windows = checks.whole_number("windows", windows)
     seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63)
-    ends = metrics.window_ends(stream.messages, windows)
+    ends = window_ends(stream.messages, windows)
     weighed = None if weights is None else checks.weights(weights, stream.messages)
     hot_share = checked_threshold(threshold, workers)
     described = resolve(scheme)
