@@ -50,9 +50,9 @@ def plan(
     If the rows are not the same when they are computed again (`limit` without an order, `rand()` behind a shuffle), the
     counts are not those of the rows that are routed later. Then workers are less balanced, but no row is lost.
 
-    `weight` is a column of whole numbers; the load of a worker is then their sum. `tolerance` and
-    `most_moved` are those of `keyspread.plan`. Store the plan with `to_json`, and pass it as `previous` to stay close
-    to it the next time.
+    `weight` is a column of whole numbers; the load of a worker is then their sum. `tolerance` and `most_moved` are
+    those of `keyspread.plan`. Store the plan with `to_json`, and pass it as `previous` to stay close to it the next
+    time.
 
     Args:
         df: The rows, bounded.
