@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from keyspread import SCHEMES, InputError, Plan, Sender, SnapshotError, plan
+from keyspread import SCHEMES, InputError, Plan, Sender, plan
 from keyspread.checks import LARGEST_TOTAL
+from keyspread.errors import SnapshotError
 from keyspread.online.snapshot import _TYPES, FRAME
 from keyspread.streams import zipf
 
@@ -96,10 +97,8 @@ def check_message(message: str) -> None:
 def try_snapshot(seed: int) -> bool:
     """Restore a forged snapshot and route with it; return whether it was refused."""
     random = np.random.default_rng([seed, 1])
-    options: dict[str, Any] = {"half_life": [None, 300, "auto"][seed % 3], "choices": 2}
-    if random.random() < 0.3:
-        options["capacities"] = [1, 2, 4]
-    sender = Sender(SCHEMES[seed % len(SCHEMES)], 3, **options)
+    scheme = SCHEMES[seed % len(SCHEMES)]
+    sender = Sender(scheme, 3, half_life=[None, 300, "auto"][seed % 3], choices=2 if scheme == "greedy" else None)
     stream = zipf(1.1, 100, 2500, seed=seed % 7) + np.arange(2500) // 600
     weights = random.integers(0, 50, 2500) if random.random() < 0.3 else None
     sender.route(stream[:1500], None if weights is None else weights[:1500])
@@ -156,14 +155,14 @@ def follow(sender: Sender, random: np.random.Generator, stream: Any) -> None:
             for frequent, count in routed_since.most_common(200):
                 assert sender.heavy_hitters.bounds(frequent)[1] >= count
         head = sender.head()
-        assert len({found for found, _, _ in head}) == len(head)
+        assert len({hot for hot, _, _ in head}) == len(head)
 
 
 def try_plan(seed: int) -> bool:
     """Read a forged plan and route with it; return whether it was refused."""
     random = np.random.default_rng([seed, 2])
     stream = zipf(1.4, 100, 2000, seed=seed % 7)
-    content: Any = json.loads(plan(stream, 3, capacities=[1, 2, 3] if seed % 2 else None).to_json())
+    content: Any = json.loads(plan(stream, 3).to_json())
     for _ in range(int(random.integers(1, 4))):
         content = change_value(random, content)
     try:

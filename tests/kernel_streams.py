@@ -51,5 +51,4 @@ def small_candidates(workers: int, rows: int) -> Candidates:
         np.full(20, -1, np.int32),
         np.ones(1, np.int64),
         np.zeros(rows, np.int32),
-        np.zeros(rows),
     )

@@ -49,21 +49,8 @@ def candidates(key: int, seed: int, choices: int, workers: int) -> list[int]:
     return [candidate(key, seed, number, workers) for number in range(choices)]
 
 
-def slots_for(capacities: Sequence[float]) -> list[int]:
-    """The workers that candidates are drawn from: equal workers once each, others in proportion to their capacity."""
-    workers = len(capacities)
-    if len(set(capacities)) == 1:
-        return list(range(workers))
-    exact = [capacity * 63 for capacity in capacities]
-    many = [1 + math.floor(share) for share in exact]
-    by_remainder = sorted(range(workers), key=lambda worker: math.floor(exact[worker]) - exact[worker])
-    for worker in by_remainder[: 64 * workers - sum(many)]:
-        many[worker] += 1
-    return [worker for worker in range(workers) for _ in range(many[worker])]
-
-
-def slot_candidates(key: int, salt: int, choices: int, slots: Sequence[int]) -> list[int]:
-    return [slots[salted_candidate(key, salt, number, len(slots))] for number in range(choices)]
+def salted_candidates(key: int, salt: int, choices: int, workers: int) -> list[int]:
+    return [salted_candidate(key, salt, number, workers) for number in range(choices)]
 
 
 # Bits and the least loaded worker.
@@ -90,39 +77,23 @@ def least_loaded(loads: Sequence[float], among: Iterable[int], start: int) -> in
 # Lists of workers of different lengths.
 
 
-def first_distinct(key: int, size: float, salt: int, capacities: Sequence[float], slots: Sequence[int]) -> list[int]:
-    """The first workers of a key, in the order in which they are drawn, that hold as much as `size` mean workers.
-
-    All workers, if that takes 4n draws.
-    """
-    workers = len(capacities)
-    chosen: dict[int, None] = {}
-    held = 0.0
-    for worker in slot_candidates(key, salt, 4 * workers - 1, slots):
-        if held >= size - 1e-9:
-            break
-        if worker not in chosen:
-            chosen[worker] = None
-            held += capacities[worker]
-    return list(chosen) if held >= size - 1e-9 else list(range(workers))
+def first_distinct(key: int, size: int, salt: int, workers: int) -> list[int]:
+    """The first `size` workers of a key, in the order in which they are drawn; all workers, if that takes 4n draws."""
+    drawn = list(dict.fromkeys(salted_candidates(key, salt, 4 * workers - 1, workers)))
+    return drawn[:size] if len(drawn) >= size else list(range(workers))
 
 
-def lists_for(
-    sizes: Mapping[int, float], needed: float, salt: int, capacities: Sequence[float], slots: Sequence[int]
-) -> dict[int, list[int]]:
+def lists_for(sizes: Mapping[int, int], needed: int, salt: int, workers: int) -> dict[int, list[int]]:
     """The list of every key, hottest first.
 
-    The list of the hottest grows until all lists together hold as much as `needed` mean workers.
+    The list of the hottest grows until all lists together hold `needed` workers.
     """
-    lists = {key: first_distinct(key, size, salt, capacities, slots) for key, size in sizes.items()}
+    lists = {key: first_distinct(key, size, salt, workers) for key, size in sizes.items()}
     if lists:
         hottest = next(iter(lists))
-        others = {worker for key, workers in lists.items() if key != hottest for worker in workers}
-        while sum(capacities[one] for one in others | set(lists[hottest])) < needed - 1e-9 and len(
-            lists[hottest]
-        ) < len(capacities):
-            one_more = sum(capacities[one] for one in lists[hottest]) + 1e-6
-            lists[hottest] = first_distinct(hottest, one_more, salt, capacities, slots)
+        others = {worker for key, listed in lists.items() if key != hottest for worker in listed}
+        while len(others | set(lists[hottest])) < needed and len(lists[hottest]) < workers:
+            lists[hottest] = first_distinct(hottest, len(lists[hottest]) + 1, salt, workers)
     return lists
 
 
@@ -147,18 +118,13 @@ def route_loop(
     start: int,
     turn: int,
     loads: list[int],
-    capacities: Sequence[float] | None = None,
 ) -> tuple[list[int], int]:
     """Route one message after the other and add to `loads`; return the workers, and the worker whose turn is next."""
-    workers = len(loads)
-    capacities = [1.0] * workers if capacities is None else capacities
-    slots, routed = slots_for(capacities), []
+    workers, routed = len(loads), []
     for position, (key, weight, is_hot) in enumerate(messages):
-        relative = [load * (1 / capacity) for load, capacity in zip(loads, capacities, strict=True)]
-        first_to_win = (start + position) % workers
-        first, second = slot_candidates(key, salt, 2, slots)
+        first, second = salted_candidates(key, salt, 2, workers)
         if is_hot and rules.hot == "choices":
-            among = slot_candidates(key, salt, rules.choices, slots)
+            among = salted_candidates(key, salt, rules.choices, workers)
         elif is_hot and rules.hot == "all":
             among = list(range(workers))
         elif is_hot and rules.hot == "turn":
@@ -168,10 +134,10 @@ def route_loop(
         elif rules.cold == "first":
             among = [first]
         elif rules.cold == "first or second":
-            among = [second] if relative[first] - relative[second] > rules.lead else [first]
+            among = [second] if loads[first] - loads[second] > rules.lead else [first]
         else:
             among = [first, second]
-        worker = least_loaded(relative, among, first_to_win)
+        worker = least_loaded(loads, among, (start + position) % workers)
         loads[worker] += weight
         routed.append(worker)
     return routed, turn
@@ -213,21 +179,21 @@ def unexpected_growth(
     counts: Iterable[tuple[float, float]], ratio: float, deviations: float, messages: float, unit: float
 ) -> float:
     """By how much counts, given as (before, growth), have grown beyond before * ratio and chance, in sum."""
-    found = 0.0
+    unexpected = 0.0
     for before, growth in counts:
         expected = before * ratio
         if growth - expected > messages * unit + deviations * math.sqrt(expected * unit):
-            found += growth - expected
-    return found
+            unexpected += growth - expected
+    return unexpected
 
 
 def since(counts: object, mark: object) -> tuple[list[int], list[int]]:
     """For every counter in use: how much of its count is from before `mark`, and how much surely is not."""
     if isinstance(counts, ExactCounts):
         return counts.since(mark)
-    held, before = counts.counters(), mark.counts.tolist()
+    held, before, used = counts.arrays, mark.counts.tolist(), len(counts)
     past, recent = [], []
-    for count, error, then in zip(held["counts"].tolist(), held["errors"].tolist(), before, strict=False):
+    for count, error, then in zip(held.counts[:used].tolist(), held.errors[:used].tolist(), before, strict=False):
         # A counter that another key has taken over has an error: the count that it had, which was not below that at the
         # mark. And a key without a counter had at most the least count then.
         past.append(then if error < then else min(before))
@@ -352,11 +318,7 @@ class Sender:
         tolerance: float = 1e-4,
         choices: int | None = None,
         half_life: int | str | None = None,
-        capacities: Sequence[float] | None = None,
     ) -> None:
-        given = capacities or [1] * workers
-        self.capacities = [capacity / (math.fsum(given) / workers) for capacity in given]
-        self.slots = slots_for(self.capacities)
         self.scheme, self.workers, self.seed, self.tolerance = scheme, workers, seed, tolerance
         self.threshold = 1 / (5 * workers) if threshold is None else threshold
         self.given_choices, self.half_life, self.counts = choices, half_life, counts
@@ -375,15 +337,7 @@ class Sender:
         return [self.route_one(int(h), int(weight)) for h, weight in zip(hashes, weights, strict=True)]
 
     def candidates(self, key: int, choices: int) -> list[int]:
-        return slot_candidates(key, salt_of(self.seed), choices, self.slots)
-
-    def size(self, workers: Iterable[int]) -> float:
-        return sum(self.capacities[worker] for worker in workers)
-
-    @property
-    def relative_loads(self) -> list[float]:
-        """The load per capacity of every worker."""
-        return [load * (1 / capacity) for load, capacity in zip(self.loads, self.capacities, strict=True)]
+        return salted_candidates(key, salt_of(self.seed), choices, self.workers)
 
     def route_one(self, key: int, weight: int = 1) -> int:
         if self.half_life == "auto":
@@ -413,18 +367,18 @@ class Sender:
             return self.candidates(key, 1)[0]
         if self.scheme == "shuffle":
             return self.next_in_turn()
-        two, relative_loads = self.candidates(key, 2), self.relative_loads
+        two, loads = self.candidates(key, 2), self.loads
         if self.scheme == "per-key":
             if self.is_hot(key, weight) and key in self.lists:
-                return least_loaded(relative_loads, self.lists[key], start)
-            return two[1] if relative_loads[two[0]] - relative_loads[two[1]] > 2 * self.unit else two[0]
+                return least_loaded(loads, self.lists[key], start)
+            return two[1] if loads[two[0]] - loads[two[1]] > 2 * self.unit else two[0]
         if self.scheme == "partial-key" or not self.is_hot(key, weight):
-            return least_loaded(relative_loads, two, start)
+            return least_loaded(loads, two, start)
         if self.scheme == "round-robin":
             return self.next_in_turn()
         if self.scheme == "w-choices" or self.choices >= self.workers:
-            return least_loaded(relative_loads, range(self.workers), start)
-        return least_loaded(relative_loads, self.candidates(key, self.choices), start)
+            return least_loaded(loads, range(self.workers), start)
+        return least_loaded(loads, self.candidates(key, self.choices), start)
 
     def next_in_turn(self) -> int:
         worker = self.turn_of_robin
@@ -462,29 +416,27 @@ class Sender:
         counted = [(key, upper - self.counts.surplus) for key, _, upper in self.counts.top(10**9)]
         hot = [(key, count) for key, count in counted if count >= least_count]
         hot.sort(key=lambda item: (-item[1], item[0] & MASK))
-        known, relative_loads = total / self.unit, self.relative_loads
+        known = total / self.unit
         forgotten = 1 - known / max(known, self.messages)
         mean = sum(self.loads) / n
         too_much = mean + self.tolerance * sum(self.loads) + 0.75 * math.sqrt(mean * self.unit)
         head, lengths, one_is_longer = 0.0, {}, False
         for key, count in hot:
             share = (count - math.sqrt(count * self.unit)) / total
-            wanted = 1.25 * (1 + 5 * forgotten) * share * n + 5 * forgotten
-            length = min(n, math.ceil(wanted - 1e-9) + 1)
+            enough = 1.25 * (1 + 5 * forgotten) * share * n + 5 * forgotten
+            length = min(n, math.ceil(enough - 1e-9) + 1)
             had = self.lists.get(key, [])
-            size = self.size(sorted(had))
-            if length <= size <= 2 * length:
-                length = size
-            if length == size and min(relative_loads[w] for w in had) > too_much and not one_is_longer:
+            if length <= len(had) <= 2 * length:
+                length = len(had)
+            if length == len(had) and min(self.loads[w] for w in had) > too_much and not one_is_longer:
                 length = min(n, length + max(1, length // 8))
                 one_is_longer = True
             if length > min(2, n):
                 lengths[key] = length
                 head += share
         needed = max(min(n, math.ceil(head / max(1 - head, 1e-9) * n - 1e-9)), math.ceil(forgotten * n))
-        self.lists = lists_for(lengths, needed, salt_of(self.seed), self.capacities, self.slots)
-        longest = max([math.ceil(self.size(workers)) for workers in self.lists.values()], default=min(2, n))
-        self.choices = min(n, longest)
+        self.lists = lists_for(lengths, needed, salt_of(self.seed), n)
+        self.choices = max([len(workers) for workers in self.lists.values()], default=min(2, n))
 
     def choices_for(self, shares: Sequence[float]) -> int:
         if self.scheme == "greedy":
@@ -568,7 +520,7 @@ class Fish:
             (key, int(count * self.decay), self.widths[counter])
             for counter, (key, count) in enumerate(self.counts.items())
         ]
-        remaining = [one for one in decayed if one[1]]
+        remaining = [counter for counter in decayed if counter[1]]
         self.counts = {key: count for key, count, _ in remaining}
         self.widths |= {counter: width for counter, (_, _, width) in enumerate(remaining)}
         self.total = int(self.total * self.decay)
@@ -624,12 +576,9 @@ class Placed(NamedTuple):
     moved: float
 
 
-def limits(total: int, workers: int, capacities: Sequence[float] | None, tolerance: float) -> list[int]:
-    """The largest load of each worker: its share rounded up, and what the tolerance adds."""
-    slack = int(tolerance * total)
-    if capacities is None:
-        return [-(-total // workers) + slack] * workers
-    return [math.ceil(total * capacity / workers + slack * capacity) for capacity in capacities]
+def limit(total: int, workers: int, tolerance: float) -> int:
+    """The largest load of a worker: its share rounded up, and what the tolerance adds."""
+    return -(-total // workers) + int(tolerance * total)
 
 
 def place_within(
@@ -637,24 +586,22 @@ def place_within(
     buckets: Sequence[int],
     hot: Sequence[tuple[int, int]],  # (hash, messages), hottest first
     workers: int,
-    capacities: Sequence[float] | None,
     old_owners: Sequence[int],  # -1: none
     old_workers: Sequence[Sequence[int]],  # of each hot key
     first_worker: int,
 ) -> Placed:
     """Buckets first, largest first, then hot keys: where they were if they fit, else on the least loaded worker."""
     total = sum(buckets) + sum(messages for _, messages in hot)
-    even, at_most = limits(total, workers, capacities, 0.0), limits(total, workers, capacities, tolerance)
+    even, at_most = limit(total, workers, 0.0), limit(total, workers, tolerance)
     loads, owners, moved = [0] * workers, list(old_owners), 0
-    scale = [1.0] * workers if capacities is None else [1 / capacity for capacity in capacities]
 
     def least_loaded_of(among: Iterable[int]) -> int:
-        return min(among, key=lambda worker: (loads[worker] * scale[worker], (worker - first_worker) % workers))
+        return min(among, key=lambda worker: (loads[worker], (worker - first_worker) % workers))
 
     unplaced = []
     for bucket in sorted(range(len(buckets)), key=lambda bucket: -buckets[bucket]):
         owner, size = owners[bucket], buckets[bucket]
-        if owner >= 0 and loads[owner] + size <= at_most[owner]:
+        if owner >= 0 and loads[owner] + size <= at_most:
             loads[owner] += size
         elif size:
             unplaced.append(bucket)
@@ -668,14 +615,14 @@ def place_within(
         left, of_key = messages, Counter()
         for room in (even, at_most):
             for worker in old:
-                amount = min(left, room[worker] - loads[worker])
+                amount = min(left, room - loads[worker])
                 if amount > 0:  # only then is the worker a piece, in the order in which it got something
                     of_key[worker] += amount
                     loads[worker] += amount
                     left -= amount
         while left:
-            worker = least_loaded_of(worker for worker in range(workers) if loads[worker] < even[worker])
-            amount = min(left, even[worker] - loads[worker])
+            worker = least_loaded_of(worker for worker in range(workers) if loads[worker] < even)
+            amount = min(left, even - loads[worker])
             of_key[worker] += amount
             loads[worker] += amount
             left -= amount
@@ -703,6 +650,12 @@ def place(tolerance: float, most_moved: float | None, *rest: object) -> Placed:
 
 
 # Where hot keys are cut.
+
+
+def cut_by_weight(key: int, pieces: Mapping[int, int]) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The fields of a HotKey: its hash, its workers, their weights, and the ends of the pieces."""
+    weights = tuple(pieces.values())
+    return key, tuple(pieces), weights, tuple(ends_by_weight(weights))
 
 
 def ends_by_weight(weights: Sequence[int]) -> list[int]:

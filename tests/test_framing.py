@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyspread import SnapshotError
+from keyspread.errors import SnapshotError
 from keyspread.framing import Frame
 
 FRAME = Frame(b"TEST", version=7, what="a test", origin="make()")

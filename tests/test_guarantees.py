@@ -61,7 +61,7 @@ class Summaries(RuleBasedStateMachine):
             after = self.pair[1 - at].summary.save_state()
             assert all((array == after[name]).all() for name, array in before[1 - at].items())
 
-    @rule(at=which, way=st.integers(0, 3))
+    @rule(at=which, way=st.integers(0, 2))
     def travel(self, at, way):
         self.pair[at].travel(way)
 
@@ -71,16 +71,16 @@ class Summaries(RuleBasedStateMachine):
             one.check()
 
 
-Summaries.TestCase.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+Summaries.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
 TestSummaries = Summaries.TestCase
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_summaries_on_random_streams(seed):
     guarantees.try_summaries(seed)
 
 
-@pytest.mark.parametrize("seed", [*range(4 * len(SCHEMES)), 726])  # 726: choices were above the number of workers
+@pytest.mark.parametrize("seed", [*range(2 * len(SCHEMES)), 726])  # 726: choices were above the number of workers
 def test_senders_on_random_streams(seed):
     guarantees.try_sender(seed)
 
@@ -135,7 +135,8 @@ def test_a_merge_adds_the_surplus_of_both(others):
 
 def test_the_head_lists_keys_that_only_the_surplus_makes_hot():
     """A key whose count is below the threshold is listed if its true count may reach it."""
-    summary = SpaceSaving.of_counters(4, [1, 2, 3], [10, 5, 2], [0, 0, 0], [20, 20, 4])
+    summary, counts = SpaceSaving(4), np.array([10, 5, 2])
+    summary.replace_counters(np.array([1, 2, 3], np.uint64), counts, 0 * counts, total=20, messages=20, surplus=4)
     assert summary.head(0.4) == [(1, 10, 14), (2, 5, 9)]  # 5 + 4 >= 8 > 2 + 4
 
 
@@ -179,7 +180,9 @@ def test_abrupt_changes_of_all_keys(scheme, workers):
     """Every epoch has its own keys: what was counted before is worth nothing."""
     for seed in range(4):
         random = np.random.default_rng(seed)
-        followed = Followed(Sender(scheme, workers, half_life="auto", seed=seed, choices=2))
+        followed = Followed(
+            Sender(scheme, workers, half_life="auto", seed=seed, choices=2 if scheme == "greedy" else None)
+        )
         for epoch in range(8):
             several = int(random.integers(1, 40))
             batch = (random.zipf(1.0 + random.random(), 512) % several + 1000 * epoch).tolist()

@@ -225,9 +225,9 @@ def test_other_containers():
 def test_a_table_is_refused_whatever_its_columns_are_called(name):
     pd = pytest.importorskip("pandas")
     table = pa.table({name: [1, 2]})
-    for one in (table, table.to_batches()[0]):
+    for columns in (table, table.to_batches()[0]):
         with pytest.raises(InputError, match=f"got struct<{name}: int64>: convert"):
-            hash_keys(one)
+            hash_keys(columns)
     with pytest.raises(InputError, match=f"got struct<{name}: int64>: convert|got pandas.core.frame.DataFrame: pass"):
         hash_keys(pd.DataFrame({name: [1, 2]}))
     assert hash_keys(pd.DataFrame({name: [1, 2]})[name]).tolist() == hash_keys([1, 2]).tolist()
@@ -270,23 +270,18 @@ def test_columns_that_speak_arrow():
         (5, "takes a list, array or column of keys, got int: pass a list"),
         (None, "got NoneType: pass a list"),
         ({"a": 1}, "got dict: pass a list"),
-        ({"a"}, "got set: pass a list"),
         (np.datetime64("2020"), r"got numpy\.datetime64: pass a list"),
         ([["a"]], "got list: convert the keys to string, or hash them in Spark with xxhash64$"),
-        ([("a", 1)], "got tuple: convert"),
-        ([{"a": 1}], "got dict: convert"),
         ([decimal.Decimal(1)], r"got decimal\.Decimal: convert"),
         (pa.array([[1]]), "got list<item: int64>: convert"),
         (pa.array([decimal.Decimal(1)]), r"got decimal128\(1, 0\): convert"),
         (pa.table({"a": [1]}), "got struct<a: int64>: convert"),
         (np.array([1j]), "got a NumPy array of complex128: convert"),
-        (np.array([1], np.float16), "got a NumPy array of float16: convert"),
         (np.zeros((2, 2)), "one-dimensional array, got 2 dimensions"),
         ([2**63], "must fit in 64 bits, signed, as Spark's long, got 9223372036854775808: convert"),
         ([1, -(2**70)], "got -1180591620717411303424: convert"),
         (["a", "\ud800"], "must be valid Unicode, got .* pass bytes"),
         (np.array([2**50], "datetime64[10s]"), "64 bits of microseconds, got "),
-        (np.array([-(2**40)], "datetime64[h]"), "64 bits of microseconds, got "),
         (np.array(["300000-01-01"], "datetime64[s]"), "64 bits of microseconds, got 300000-01-01T00:00:00"),
     ],
 )

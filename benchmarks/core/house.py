@@ -68,7 +68,12 @@ def _scripts() -> str:
 
 
 def mutual_imports(source: Path) -> list[tuple[str, str]]:
-    """Return the pairs of folders of which each imports from the other, a folder and one inside it included."""
+    """Return the pairs of folders of which each imports from the other, a folder and one inside it included.
+
+    The `__init__.py` of a package that only re-exports (docstring, imports, `__all__`, `__version__`, `__dir__`) does
+    not count as importing: it passes names on, and no code of the folder uses them. An import of the package itself
+    still counts as an import of its folder.
+    """
     folders = {}  # module -> its folder
     for path in source.rglob("*.py"):
         parts = path.relative_to(source).with_suffix("").parts
@@ -77,7 +82,10 @@ def mutual_imports(source: Path) -> list[tuple[str, str]]:
     imports = defaultdict(set)
     for path in source.rglob("*.py"):
         folder = ".".join(path.relative_to(source).parts[:-1])
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if path.name == "__init__.py" and all(map(_re_exports, tree.body)):
+            continue
+        for node in ast.walk(tree):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             modules += [f"{node.module}.{alias.name}" for alias in node.names] if modules else []
             modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -85,6 +93,18 @@ def mutual_imports(source: Path) -> list[tuple[str, str]]:
             # `from package import module` reads the module; only `from package import name` reads the package itself.
             imports[folder] |= {folders[module] for module in (known[1:] if len(known) > 1 else known)}
     return sorted((a, b) for a in imports for b in imports[a] if a < b and a in imports[b])
+
+
+def _re_exports(statement: ast.stmt) -> bool:
+    """Return whether a statement of an `__init__.py` only passes names on: it may say so, but it computes nothing."""
+    if isinstance(statement, ast.Assign):
+        return all(
+            isinstance(target, ast.Name) and target.id in ("__all__", "__version__") for target in statement.targets
+        )
+    if isinstance(statement, ast.FunctionDef):
+        return statement.name == "__dir__"
+    documents = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return documents or isinstance(statement, ast.Import | ast.ImportFrom)
 
 
 if __name__ == "__main__":

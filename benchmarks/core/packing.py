@@ -1,7 +1,7 @@
 """The time of a plan after counting, at n = 10,000, with and without a bound on the messages that move.
 
 Bars: 0.1 s to place counted buckets and hot keys, 1 s with `most_moved`, which places them up to 26 times. The plain
-loop is the same rule with a heap in Python. It does less: it knows no previous plan and no capacities. Times are CPU
+loop is the same rule with a heap in Python. It does less: it knows no previous plan. Times are CPU
 time: a plan uses one thread, and other processes then matter less.
 
     ./dev bench packing [WORKERS] [REPEAT]

@@ -8,6 +8,7 @@ one batch.
 import numpy as np
 
 import keyspread as ks
+from keyspread.memory_model import replica_model
 from keyspread.streams.generated.zipf import zipf
 
 from common import console, show, verdict
@@ -25,7 +26,7 @@ def main() -> None:
             ratios = []
             for scheme, options in SCHEMES.items():
                 found = ks.simulate(stream, scheme, workers, windows=1, **options).replicas
-                ratios.append(found / ks.replica_model(counts, workers, scheme, **options))
+                ratios.append(found / replica_model(counts, workers, scheme, **options))
             worst = max(worst, *ratios)
             rows.append((skew, *(f"{ratio:.3f}" for ratio in ratios)))
         show(f"Replicas / model, n = {workers}", ("skew", *SCHEMES), rows)

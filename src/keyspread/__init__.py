@@ -4,17 +4,15 @@ The path of a message: hash_keys -> Sender (heavy hitters -> head or tail -> cho
 Importing keyspread imports no engine. `keyspread.spark` moves rows on Spark.
 """
 
-from keyspread.choices import expected_workers, find_choices
-from keyspread.errors import InputError, KeyspreadError, SnapshotError, ThreadError
-from keyspread.evaluation.compare import Comparison, compare
-from keyspread.evaluation.simulate import Simulation, simulate
+from keyspread.choices import find_choices
+from keyspread.errors import InputError, KeyspreadError
+from keyspread.evaluation.compare import compare
+from keyspread.evaluation.simulate import simulate
 from keyspread.hashing import hash_keys
 from keyspread.heavy_hitters import SpaceSaving
-from keyspread.memory_model import replica_model
 from keyspread.online.sender import Sender
 from keyspread.online.settings import Settings
 from keyspread.operators import ColumnOperator, Operator
-from keyspread.planned.head import HotKey
 from keyspread.planned.plan import Plan
 from keyspread.planned.planner import plan
 from keyspread.schemes import SCHEMES
@@ -24,24 +22,17 @@ __version__ = "0.1.0"
 __all__ = [
     "SCHEMES",
     "ColumnOperator",
-    "Comparison",
-    "HotKey",
     "InputError",
     "KeyspreadError",
     "Operator",
     "Plan",
     "Sender",
     "Settings",
-    "Simulation",
-    "SnapshotError",
     "SpaceSaving",
-    "ThreadError",
     "compare",
-    "expected_workers",
     "find_choices",
     "hash_keys",
     "plan",
-    "replica_model",
     "simulate",
 ]
 

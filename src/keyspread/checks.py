@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from keyspread.errors import InputError
 
-LARGEST_RATIO = 1e9  # of two capacities: a worker with less would get nothing
 LARGEST_WEIGHT = 2**32  # of one message: the sum of a billion such weights is still allowed
 LARGEST_TOTAL = 2**62  # of all counts or weights: sums and bounds of it fit in 64 bits
 
@@ -138,30 +137,6 @@ def total(name: str, before: int, added: int) -> int:
     if before + added > LARGEST_TOTAL:
         raise InputError(f"{name} must be at most {LARGEST_TOTAL}, got {before} + {added}; use a larger unit of weight")
     return before + added
-
-
-def capacities(values: Any, workers: int) -> tuple[float, ...] | None:
-    """Return the capacities of the workers as multiples of their mean; None if all are equal or none are given."""
-    if values is None:
-        return None
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise InputError(f"capacities must be one number per worker, got {values!r}")
-    given = [number("a capacity", value) for value in values]
-    if len(given) != workers:
-        raise InputError(f"capacities must be one number per worker, got {len(given)} for {workers} workers")
-    if min(given) <= 0:
-        raise InputError(f"a capacity must be above 0, got {min(given):g}; leave out a worker that may get nothing")
-    if min(given) == max(given):
-        return None
-    if max(given) / min(given) > LARGEST_RATIO:
-        raise InputError(
-            f"capacities must be within a factor of {LARGEST_RATIO:g} of each other, "
-            f"got {min(given):g} and {max(given):g}"
-        )
-    if max(given) > 1e300:  # their sum might overflow
-        given = [value / max(given) for value in given]
-    mean = math.fsum(given) / workers
-    return tuple(value / mean for value in given)
 
 
 def one_hash(value: Any) -> np.uint64:

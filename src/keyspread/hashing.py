@@ -104,11 +104,9 @@ def _hash_column(column: Any) -> Hashes:
     elif is_binary_view(kind) or types.is_fixed_size_binary(kind):
         column = column.cast(pa.large_binary())
     kind = column.type
-    if types.is_string(kind) or types.is_large_string(kind):
+    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    if any(is_text(kind) for is_text in texts):
         return _hash_texts(column)
-    if types.is_binary(kind) or types.is_large_binary(kind):
-        return _hash_texts(column)
-
     if types.is_boolean(kind):
         values = column.cast(pa.int8())
     elif types.is_timestamp(kind):
@@ -149,8 +147,8 @@ def _look_up(hashes: Hashes, indices: Any) -> Hashes:
     # Null indices point one past the end, at NULL_HASH. Cast to int64 first: 128 does not fit into int8 indices.
     filled = indices.cast(pa.int64()).fill_null(len(hashes))
     with_null = np.append(hashes, np.int64(NULL_HASH))
-    found: Hashes = with_null[filled.to_numpy(zero_copy_only=False)]
-    return found
+    of_rows: Hashes = with_null[filled.to_numpy(zero_copy_only=False)]
+    return of_rows
 
 
 def _hash_array(array: npt.NDArray[Any]) -> Hashes:
@@ -266,7 +264,7 @@ def _scatter(keys: list[Any], label: Callable[[Any], Any], hash_group: Callable[
         return hash_group(labels[0], keys)
     hashes = np.empty(len(keys), np.int64)
     for group in distinct:
-        places = [place for place, found in enumerate(labels) if found == group]
+        places = [place for place, label_there in enumerate(labels) if label_there == group]
         hashes[places] = hash_group(group, [keys[place] for place in places])
     return hashes
 

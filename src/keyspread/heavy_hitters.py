@@ -326,36 +326,6 @@ class SpaceSaving:
         """Make room for what kernels need for weights."""
         self.arrays = kernels.with_heap(self.arrays)
 
-    def counters(self) -> dict[str, npt.NDArray[np.int64]]:
-        """Return the arrays from which `of_counters` makes a summary with the same bounds."""
-        with self._one_thread.reading:
-            used = len(self)
-            return {
-                "keys": self.arrays.keys[:used].view(np.int64),
-                "counts": self.arrays.counts[:used],
-                "errors": self.arrays.errors[:used],
-                "totals": np.array([self.total, self._messages, self.surplus]),
-            }
-
-    @classmethod
-    def of_counters(
-        cls, capacity: int, keys: npt.ArrayLike, counts: npt.ArrayLike, errors: npt.ArrayLike, totals: npt.ArrayLike
-    ) -> "SpaceSaving":
-        """Make a summary from what `counters` returned.
-
-        >>> summary = SpaceSaving(2)
-        >>> summary.offer_many(np.array([7, 7, 8, 9]))
-        >>> SpaceSaving.of_counters(2, **summary.counters()).bounds(9) == summary.bounds(9)
-        True
-        """
-        summary = cls(capacity)
-        total, messages, surplus = np.array(totals, np.int64).tolist()
-        hashes = checks.hashes(np.array(keys, np.int64)).view(np.uint64)
-        summary.replace_counters(
-            hashes, np.array(counts, np.int64), np.array(errors, np.int64), total, messages, surplus
-        )
-        return summary
-
     def save_state(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays from which `load_state` restores this summary exactly.
 

@@ -1,23 +1,27 @@
 """The memory that a scheme costs, from the counts of the keys alone (the paper's Sec. 4.2)."""
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes import Kind, resolve
 from keyspread.threshold import checked_threshold, least_hot_count
 
 
-def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: Any) -> float:
+def replica_model(
+    counts: npt.ArrayLike,
+    workers: int,
+    scheme: str,
+    *,
+    threshold: float | None = None,
+    tolerance: float | None = None,
+    choices: int | None = None,
+) -> float:
     """Return an upper bound of the replicas, distinct (worker, key) pairs, of keys with these counts.
-
-    `counts` are messages per key and may be fractional. The options are those of the scheme; threshold, tolerance and
-    choices matter here.
 
     For key, partial-key and shuffle the bound holds for any stream. For `planned` it holds for one batch: each step of
     the packing either finishes a key or fills a worker. The other schemes learn the hot keys as the stream goes on. For
@@ -29,7 +33,9 @@ def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: A
         counts: The messages of every key, which may be fractional.
         workers: The number of workers.
         scheme: The name of a scheme.
-        options: Those of the scheme.
+        threshold: The minimum share of a hot key, by default 1/(5·workers).
+        tolerance: Of d-choices and per-key: the imbalance that they allow.
+        choices: Of greedy: the number of workers per hot key.
 
     Returns:
         The number of (worker, key) pairs, at most.
@@ -44,22 +50,24 @@ def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: A
     """
     counts = _checked_counts(counts)
     workers = checks.whole_number("workers", workers)
-    found = resolve(scheme)
-    taken = found.accept(options)
+    described = resolve(scheme)
+    threshold = checked_threshold(threshold, workers)
     total = counts.sum()
-    if found.kind is Kind.PLANNED:
-        head = counts >= least_hot_count(checked_threshold(taken.get("threshold"), workers), total)
+    head = counts >= least_hot_count(threshold, total)
+    if described.kind is Kind.PLANNED:
+        described.require({"choices": choices})
         tail_replicas = np.minimum(counts[~head], 1).sum()
         return float(tail_replicas + min(head.sum() + workers, np.minimum(counts[head], workers).sum()))
-    rule = found.rule
+    rule = described.rule
     if rule is None:
-        raise InputError(f"there is no model of the replicas of {found.name}: use keyspread.simulate")
-    settings = Settings.of(rule, workers, **taken)
-    head = (counts >= least_hot_count(settings.threshold, total)) & rule.tracks_head
+        raise InputError(f"there is no model of the replicas of {described.name}: use keyspread.simulate")
+    options = described.require({"tolerance": tolerance, "choices": choices})
+    settings = SenderSettings.of(rule, workers, threshold=threshold, **options)
+    head &= rule.tracks_head
     hottest_first = np.sort(counts[head])[::-1]
-    choices = rule.choices_of_each(settings, hottest_first / max(total, 1e-300))
+    workers_of_each = rule.choices_of_each(settings, hottest_first / max(total, 1e-300))
     tail_choices = min(2, workers) if rule.tracks_head else rule.choices(settings, counts[:0])
-    return float(np.minimum(hottest_first, choices).sum() + np.minimum(counts[~head], tail_choices).sum())
+    return float(np.minimum(hottest_first, workers_of_each).sum() + np.minimum(counts[~head], tail_choices).sum())
 
 
 def _checked_counts(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -10,15 +10,15 @@ from keyspread.streams import zipf
 from keyspread.streams.encoded import Encoded
 
 
-def one(scheme, windowed, replicas, workers=10):
+def made(scheme, windowed, replicas, workers=10):
     return Compared(scheme, windowed, windowed, 1 + windowed * workers, replicas, 1, replicas / 100, 1e6)
 
 
 def test_the_numbers_are_those_of_simulate():
     stream = zipf(1.4, 300, 5000)
-    found = compare(Encoded.of(stream), 8, sources=3, seed=2, windows=5, threshold=0.05)
-    assert [compared.scheme for compared in found] == list(ALL)
-    for compared in found:
+    results = compare(Encoded.of(stream), 8, sources=3, seed=2, windows=5, threshold=0.05)
+    assert [compared.scheme for compared in results] == list(ALL)
+    for compared in results:
         recommended = resolve(compared.scheme).recommended
         done = simulate(stream, compared.scheme, 8, sources=3, seed=2, windows=5, threshold=0.05, **recommended)
         assert (compared.imbalance, compared.windowed_imbalance) == (done.imbalance, done.windowed_imbalance)
@@ -39,12 +39,12 @@ def test_an_alias_is_compared_like_the_name(alias, name):
 
 
 def test_nobody_on_the_frontier_is_beaten_in_both():
-    many = [one("a", 0.3, 100), one("b", 0.1, 150), one("c", 0.1, 160), one("d", 0.0, 900), one("e", 0.2, 140)]
+    many = [made("a", 0.3, 100), made("b", 0.1, 150), made("c", 0.1, 160), made("d", 0.0, 900), made("e", 0.2, 140)]
     assert [compared.scheme for compared in frontier(many)] == ["d", "b", "e", "a"]
 
 
 def test_equal_ones_beat_nobody():
-    assert len(frontier([one("a", 0.1, 5), one("b", 0.1, 5)])) == 2
+    assert len(frontier([made("a", 0.1, 5), made("b", 0.1, 5)])) == 2
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint64])
@@ -63,9 +63,19 @@ def test_an_empty_stream_is_compared_too():
     assert {compared.replicas for compared in compare(Encoded.of(np.empty(0, np.int64)), 3)} == {0}
 
 
+def test_an_option_goes_to_the_schemes_that_take_it():
+    stream = zipf(1.4, 300, 5000)
+    by_key, d_choices, greedy = compare(stream, 8, ["key", "d-choices", "greedy"], tolerance=0.5, choices=3)
+    assert by_key.replicas == simulate(stream, "key", 8).replicas
+    assert d_choices.replicas == simulate(stream, "d-choices", 8, tolerance=0.5).replicas
+    assert greedy.replicas == simulate(stream, "greedy", 8, choices=3).replicas
+
+
 def test_wrong_options_are_refused():
     with pytest.raises(InputError, match="workers must be at least 1, got 0"):
         compare(Encoded.of(np.arange(5)), 0)
+    with pytest.raises(InputError, match=r"^tolerance applies to none of the schemes key, look-ahead, got 0.1$"):
+        compare(np.arange(5), 2, ["key", "look-ahead"], tolerance=0.1)
 
 
 def test_a_long_stream_has_rates_and_a_short_one_none():

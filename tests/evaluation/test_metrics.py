@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import naive
 from keyspread.evaluation import metrics
+from keyspread.streams.encoded import window_ends
 
 
 @settings(max_examples=100, deadline=None)
@@ -33,7 +34,7 @@ def test_skew_score_is_the_mean_deviation_over_the_mean():
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 3000), st.integers(1, 3000))
 def test_windows_are_equal_up_to_one_message_cover_everything_and_none_is_empty(messages, windows):
-    ends = metrics.window_ends(messages, windows).tolist()
+    ends = window_ends(messages, windows).tolist()
     sizes = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
     assert len(ends) == min(windows, messages)
     assert sum(sizes) == messages

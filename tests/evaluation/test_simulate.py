@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread import SCHEMES, InputError, Plan, Sender, Simulation, plan, replica_model, simulate
+from keyspread import SCHEMES, InputError, Plan, Sender, plan, simulate
+from keyspread.evaluation.simulate import Simulation
+from keyspread.memory_model import replica_model
 from keyspread.planned import look_ahead
 from keyspread.streams import read_stream, zipf
 
@@ -82,12 +84,17 @@ def sender_error(result):
     return max(errors)
 
 
+def choices(scheme, number):
+    return {"choices": number} if scheme == "greedy" else {}
+
+
 @pytest.mark.parametrize("scheme", ALL)
-@pytest.mark.parametrize(("messages", "windows", "sources"), [(2000, 50, 5), (2003, 7, 3), (30, 50, 1), (3, 2, 5)])
+@pytest.mark.parametrize(("messages", "windows", "sources"), [(2003, 7, 3), (30, 50, 1), (3, 2, 5)])
 def test_every_number_is_what_the_assignment_says(scheme, messages, windows, sources):
     stream = zipf(1.2, 300, messages, seed=messages)
-    options = {"windows": windows, "sources": sources, "seed": 3, "choices": 4, "assignment": True}
-    result = simulate(stream, scheme, 12, **options)
+    result = simulate(
+        stream, scheme, 12, windows=windows, sources=sources, seed=3, assignment=True, **choices(scheme, 4)
+    )
     check_every_number(result, stream, windows)
     assert (result.scheme, result.workers, result.sources, result.seed) == (scheme, 12, sources, 3)
     assert result.threshold == 1 / 60
@@ -104,15 +111,16 @@ def test_every_number_is_what_the_assignment_says(scheme, messages, windows, sou
 )
 def test_every_number_for_any_stream(scheme, stream, workers, sources, windows, threshold):
     stream = np.array(stream, np.int64)
-    options = {"sources": sources, "windows": windows, "threshold": threshold, "choices": 2, "assignment": True}
+    options = {"sources": sources, "windows": windows, "threshold": threshold, "assignment": True, **choices(scheme, 2)}
     check_every_number(simulate(stream, scheme, workers, **options), stream, windows)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_message_i_goes_through_sender_i_mod_s(scheme):
     stream = zipf(1.3, 500, 4001)
-    result = simulate(stream, scheme, 10, sources=3, seed=8, choices=3, half_life=500, assignment=True)
-    senders = [Sender(scheme, 10, source=source, seed=8, choices=3, half_life=500) for source in range(3)]
+    options = {"seed": 8, "half_life": 500, **choices(scheme, 3)}
+    result = simulate(stream, scheme, 10, sources=3, assignment=True, **options)
+    senders = [Sender(scheme, 10, source=source, **options) for source in range(3)]
     for source, sender in enumerate(senders):
         assert result.assignment[source::3].tolist() == sender.route(stream[source::3]).tolist()
     assert result.choices == tuple(sender.choices for sender in senders)
@@ -142,16 +150,16 @@ def test_planned_plans_every_window_from_itself():
 
 @pytest.mark.parametrize("scheme", ALL)
 def test_no_messages_give_an_empty_result(scheme):
-    result = simulate(np.empty(0, np.int64), scheme, 5, choices=2, assignment=True)
+    result = simulate(np.empty(0, np.int64), scheme, 5, assignment=True, **choices(scheme, 2))
     assert (result.messages, result.keys, result.replicas, result.head_replicas) == (0, 0, 0, 0)
     assert (result.imbalance, result.mean_imbalance, result.windowed_imbalance) == (0, 0, 0)
     assert result.loads.tolist() == result.head_load.tolist() == [0] * 5
     assert result.imbalance_over_time.size == result.window_imbalance.size == result.assignment.size == 0
 
 
-@pytest.mark.parametrize("scheme", ALL)
+@pytest.mark.parametrize("scheme", ["d-choices", "planned"])
 def test_the_result_is_ready_for_json(scheme):
-    result = simulate(zipf(1.2, 50, 500), scheme, 4, choices=2, assignment=True)
+    result = simulate(zipf(1.2, 50, 500), scheme, 4, assignment=True)
     content = result.to_dict()
     assert {name: type(value) for name, value in content.items()} == FIELDS
     assert json.loads(json.dumps(content, allow_nan=False)) == content
@@ -204,8 +212,7 @@ def test_more_sources_than_messages():
 # The purpose of the schemes, at modest sizes; benchmarks/ measures the full sizes.
 
 
-@pytest.mark.parametrize("workers", [50, 100])
-@pytest.mark.parametrize("skew", [0.8, 1.4, 2.0])
+@pytest.mark.parametrize(("workers", "skew"), [(50, 0.8), (100, 1.4), (50, 2.0)])
 def test_balance_of_five_senders(skew, workers):
     stream = zipf(skew, 10_000, 1_000_000)
     assert simulate(stream, "w-choices", workers).imbalance <= 2e-4
@@ -215,14 +222,13 @@ def test_balance_of_five_senders(skew, workers):
         assert np.median([simulate(stream, "d-choices", workers, seed=seed).imbalance for seed in range(3)]) <= 2e-3
 
 
-@pytest.mark.parametrize("skew", [0.1, 0.5, 1.0, 1.5, 2.0])
-@pytest.mark.parametrize("workers", [50, 100])
+@pytest.mark.parametrize(("workers", "skew"), [(100, 0.1), (50, 0.8), (100, 1.4), (50, 2.0)])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_replicas_stay_within_the_model(scheme, workers, skew):
-    stream = zipf(skew, 10_000, 500_000, seed=1)
+    stream = zipf(skew, 10_000, 200_000, seed=1)
     counts = np.unique(stream, return_counts=True)[1]
-    measured = simulate(stream, scheme, workers, choices=6).replicas
-    assert measured <= replica_model(counts, workers, scheme, choices=6)
+    measured = simulate(stream, scheme, workers, **choices(scheme, 6)).replicas
+    assert measured <= replica_model(counts, workers, scheme, **choices(scheme, 6))
 
 
 @settings(max_examples=100, deadline=None)
@@ -263,7 +269,7 @@ def test_replicas_of_one_planned_batch_stay_within_the_model():
 
 
 def test_words_of_a_real_text_are_balanced_by_the_head_schemes_only(shared_data):
-    stream = read_stream(shared_data / "words.tsv.gz").hashes[:1_000_000]
+    stream = read_stream(shared_data / "words.tsv.gz").hashes[:300_000]
     assert simulate(stream, "partial-key", 100).imbalance > 1e-2
     assert simulate(stream, "w-choices", 100).imbalance < 5e-4
     assert simulate(stream, "d-choices", 100).imbalance < 1e-3
@@ -271,27 +277,24 @@ def test_words_of_a_real_text_are_balanced_by_the_head_schemes_only(shared_data)
 
 
 @pytest.mark.parametrize("scheme", ["key", "partial-key", "w-choices", "per-key", "planned", "look-ahead"])
-def test_weights_and_capacities_are_in_every_measure(scheme):
+def test_weights_are_in_every_measure(scheme):
     random = np.random.default_rng(2)
     stream, weights = zipf(1.3, 500, 6000, seed=1), random.integers(0, 100, 6000)
-    capacities = [3, 1, 1, 1]
-    result = simulate(stream, scheme, 4, weights=weights, capacities=capacities, windows=5, assignment=True)
+    result = simulate(stream, scheme, 4, weights=weights, windows=5, assignment=True)
     loads = np.bincount(result.assignment, weights=weights, minlength=4)
     assert result.loads.tolist() == loads.tolist()
     assert result.head_load.sum() + result.tail_load.sum() == weights.sum()
-    relative = np.array(capacities) / np.mean(capacities)
-    assert result.imbalance == pytest.approx((loads / relative).max() / weights.sum() - 1 / 4)
-    windows = np.add.reduceat(np.eye(4)[result.assignment] * weights[:, None], range(0, 6000, 1200)) / relative
+    assert result.imbalance == pytest.approx(loads.max() / weights.sum() - 1 / 4)
+    windows = np.add.reduceat(np.eye(4)[result.assignment] * weights[:, None], range(0, 6000, 1200))
     totals = np.add.reduceat(weights, range(0, 6000, 1200))
     assert result.window_imbalance == pytest.approx(windows.max(axis=1) / totals - 1 / 4)
     by_key = [int(weights[stream == key].sum()) for key in np.unique(stream)]
     assert result.head_load.sum() == sum(weight for weight in by_key if weight >= weights.sum() / 20)
 
 
-def test_peers_have_neither_weights_nor_capacities():
-    for options in ({"weights": [1, 2]}, {"capacities": [1, 2]}):
-        with pytest.raises(InputError, match="fish has neither weights nor capacities in its published rule"):
-            simulate(np.array([1, 2]), "fish", 2, **options)
+def test_peers_have_no_weights():
+    with pytest.raises(InputError, match="fish has no weights in its published rule; leave them out"):
+        simulate(np.array([1, 2]), "fish", 2, weights=[1, 2])
 
 
 def test_look_ahead_takes_message_i_for_source_i_mod_s():

@@ -18,7 +18,7 @@ RUNS = [
         [ZipfStream(1.4, 200, 4000), DriftingZipfStream(1.2, 300, 4000, every=900, hottest=20)], scheme="dc", workers=7
     ),
     *grid([ZipfStream(0.0, 50, 3000, seed=2)], scheme=["pkg", "wc", "planned"], workers=[5, 70], seed=[0, 1]),
-    Run.of(ZipfStream(2.0, 50, 3000), "greedy", 9, choices=3, half_life=500, threshold=0.01, tolerance=1e-3),
+    Run.of(ZipfStream(2.0, 50, 3000), "greedy", 9, choices=3, half_life=500, threshold=0.01),
 ]
 
 

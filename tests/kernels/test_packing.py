@@ -1,12 +1,13 @@
-"""Packing: the same placements as the plain loop, for any counts, capacities, tolerance and previous plan."""
+"""Packing: the same placements as the plain loop, for any counts, tolerance and previous plan."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread import HotKey, Plan
+from keyspread import Plan
 from keyspread.kernels.packing import DIGITS, sort_largest_first
+from keyspread.planned.head import HotKey
 from keyspread.planned.packing import Aim, Counts, place
 
 HASHES = st.integers(-(2**63), 2**63 - 1)
@@ -16,7 +17,7 @@ HASHES = st.integers(-(2**63), 2**63 - 1)
 def hot_keys(draw, hashes):
     keys = draw(st.lists(st.sampled_from(hashes), unique=True, max_size=8))
     counted = [(key, draw(st.one_of(st.integers(1, 60), st.integers(1, 2**45)))) for key in keys]
-    return tuple(sorted(counted, key=lambda one: (-one[1], one[0])))
+    return tuple(sorted(counted, key=lambda pair: (-pair[1], pair[0])))
 
 
 @st.composite
@@ -26,7 +27,11 @@ def previous_plans(draw, workers, buckets, hashes):
     count = draw(st.sampled_from([buckets, buckets, buckets + 1]))
     owners = draw(st.lists(st.integers(0, many - 1), min_size=count, max_size=count))
     head = [
-        HotKey.by_weight(key, dict.fromkeys(draw(st.lists(st.integers(0, many - 1), min_size=1, unique=True)), 1))
+        HotKey(
+            *naive.cut_by_weight(
+                key, dict.fromkeys(draw(st.lists(st.integers(0, many - 1), min_size=1, unique=True)), 1)
+            )
+        )
         for key in draw(st.lists(st.sampled_from(hashes), max_size=5))  # the last one counts if a key is there twice
     ]
     return Plan(many, np.array(owners, np.int32), head, np.zeros(many, np.int64))
@@ -38,13 +43,10 @@ def cases(draw):
     sizes = st.one_of(st.just(0), st.integers(0, 3), st.integers(0, 100), st.integers(0, 2**40))
     buckets = draw(st.lists(sizes, min_size=1, max_size=24))
     hashes = draw(st.lists(HASHES, min_size=1, max_size=8, unique=True))
-    capacities = draw(
-        st.one_of(st.none(), st.lists(st.sampled_from([0.5, 1, 3, 1e-3]), min_size=workers, max_size=workers))
-    )
     previous = draw(st.one_of(st.none(), previous_plans(workers, len(buckets), hashes)))
     tolerance = draw(st.sampled_from([0.0, 0.0, 0.01, 0.3, 5.0]))
     most_moved = draw(st.sampled_from([None, 0.0, 0.1]))
-    aim = Aim.of(workers, capacities, tolerance, most_moved)
+    aim = Aim.of(workers, tolerance, most_moved)
     return aim, buckets, draw(hot_keys(hashes)), previous, draw(st.integers(0, workers - 1))
 
 
@@ -65,7 +67,6 @@ def test_placements_are_those_of_the_plain_loop(case):
         buckets,
         hot,
         aim.workers,
-        aim.capacities,
         old_owners,
         old,
         first_worker,
@@ -77,13 +78,6 @@ def test_placements_are_those_of_the_plain_loop(case):
     assert [key.workers for key in placed.head] == [tuple(pieces) for pieces in expected.pieces]
     assert placed.moved == (0.0 if previous is None else expected.moved)
     assert [list(key.ends) for key in placed.head] == [naive.ends_by_weight(key.weights) for key in placed.head]
-
-
-def test_nothing_is_lost_if_the_shares_do_not_add_up():
-    """Capacities whose mean is not 1 leave too little room: the last worker then takes more than its share."""
-    placed = place(Counts(np.zeros(4, np.int64), ((1, 60), (2, 40))), Aim(2, capacities=(0.5, 0.25)))
-    assert placed.loads.sum() == 100
-    assert [key.messages for key in placed.head] == [60, 40]
 
 
 @given(st.lists(st.one_of(st.integers(0, 3), st.integers(0, 5000), st.integers(0, 2**62)), max_size=50))

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread import HotKey, Plan
+from keyspread import Plan
 from keyspread.kernels import planned_routing
+from keyspread.planned.head import HotKey
 
 hashes = st.integers(-(2**63), 2**63 - 1)
 

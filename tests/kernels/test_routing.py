@@ -9,7 +9,6 @@ import naive
 from kernel_streams import keys_of, marks_of, senders, small_candidates, streams
 from keyspread.kernels import routing
 from keyspread.kernels.balance import new_balance, regroup
-from keyspread.kernels.capacities import new_capacities
 from keyspread.kernels.routing import EVERYONE, Identity, clear_candidates, new_candidates, no_candidates
 
 random_messages = settings(max_examples=60, deadline=None)
@@ -23,10 +22,6 @@ def expected(messages, sender, rules, turn=0):
         messages, rules, salt=int(identity.salt), start=identity.start + sent, turn=turn, loads=loads
     )
     return routed, loads, turn
-
-
-def equal(balance):
-    return new_capacities(balance.loads.size, None)
 
 
 def balance_of(loads):
@@ -99,14 +94,12 @@ def test_route_head_to_row(messages, sender, choices, rows):
     out, balance, candidates = marks_of(messages), balance_of(loads), small_candidates(len(loads), rows)
     half = len(messages) // 2
     keys = keys_of(messages)
-    routing.route_head_to_row(keys[:half], out[:half], sent, identity, balance, equal(balance), candidates, choices)
-    routing.route_head_to_row(
-        keys[half:], out[half:], sent + half, identity, balance, equal(balance), candidates, choices
-    )
+    routing.route_head_to_row(keys[:half], out[:half], sent, identity, balance, candidates, choices)
+    routing.route_head_to_row(keys[half:], out[half:], sent + half, identity, balance, candidates, choices)
     assert (out.tolist(), balance.loads.tolist()) == expected(messages, sender, naive.Rules(choices=choices))[:2]
     for row in range(1, int(candidates.used[0])):  # every row holds the candidates of its owner
         key = int(candidates.owner[row])
-        among = naive.slot_candidates(key, int(identity.salt), choices, range(len(loads)))
+        among = naive.salted_candidates(key, int(identity.salt), choices, len(loads))
         assert naive.bits_of(candidates.rows[row]) == set(among)
         assert candidates.least[row] <= min(balance.loads[worker] for worker in among)
 
@@ -118,7 +111,7 @@ def test_rows_that_do_not_fit_into_the_cache_are_prefetched_and_change_nothing()
     candidates = new_candidates(workers, 200, 3000)
     assert candidates.rows.size > 1 << 16
     balance, out = balance_of([0] * workers), marks_of(messages)
-    routing.route_head_to_row(keys_of(messages), out, 0, sender[0], balance, equal(balance), candidates, 20)
+    routing.route_head_to_row(keys_of(messages), out, 0, sender[0], balance, candidates, 20)
     assert (out.tolist(), balance.loads.tolist()) == expected(messages, sender, naive.Rules(choices=20))[:2]
 
 
@@ -141,8 +134,8 @@ def test_cleared_candidates_are_written_again_with_the_new_number_of_choices():
     key = np.array([77], np.uint64)
     for choices in (5, 9):
         clear_candidates(candidates)
-        routing.route_head_to_row(key, np.zeros(1, np.int32), 0, identity, balance, equal(balance), candidates, choices)
-        assert naive.bits_of(candidates.rows[1]) == set(naive.slot_candidates(77, 3, choices, range(50)))
+        routing.route_head_to_row(key, np.zeros(1, np.int32), 0, identity, balance, candidates, choices)
+        assert naive.bits_of(candidates.rows[1]) == set(naive.salted_candidates(77, 3, choices, 50))
 
 
 def test_the_row_of_all_workers_is_never_given_to_a_key():
@@ -150,5 +143,5 @@ def test_the_row_of_all_workers_is_never_given_to_a_key():
     candidates = new_candidates(50, capacity=200, most_rows=1)
     keys, counters = np.arange(200, dtype=np.uint64), np.arange(200, dtype=np.int32)
     identity, balance = Identity(np.uint64(7), 0), new_balance(50)
-    routing.route_head_to_row(keys, counters, 0, identity, balance, equal(balance), candidates, 7)
+    routing.route_head_to_row(keys, counters, 0, identity, balance, candidates, 7)
     assert naive.bits_of(candidates.rows[EVERYONE]) == set(range(50))

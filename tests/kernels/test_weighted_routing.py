@@ -1,4 +1,4 @@
-"""Routing of weights to workers of different capacity: equal to the plain loop, for every rule."""
+"""Routing of messages with weights: equal to the plain loop, for every rule."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -8,10 +8,9 @@ import naive
 from kernel_streams import keys_of, marks_of, senders, small_candidates, streams
 from keyspread.kernels import weighted_routing
 from keyspread.kernels.candidate_lists import write_lists
-from keyspread.kernels.capacities import new_capacities
-from keyspread.kernels.relative_loads import new_relative_loads, show_loads
 from keyspread.kernels.routing import new_candidates
-from keyspread.kernels.weighted_routing import Rules, route_weighted, route_weighted_by_key, route_weighted_by_levels
+from keyspread.kernels.weighted_balance import new_weighted_balance, show_loads
+from keyspread.kernels.weighted_routing import Rules, route_weighted, route_weighted_by_levels
 
 # What a scheme does with a cold key follows from what it does with a hot one.
 NAMES = {
@@ -20,23 +19,20 @@ NAMES = {
     weighted_routing.OWN_LIST: ("first or second", "list"),
     weighted_routing.IN_TURN: ("less of two", "turn"),
 }
-SEEDS = st.one_of(st.none(), st.integers(0, 2**32))
 HEAVIEST = st.sampled_from([1, 3, 50, 2**32])
-
-
-def relative_capacities(workers, seed):
-    """Multiples of the mean, with ties; None for equal workers."""
-    if seed is None:
-        return None
-    given = np.random.default_rng(seed).integers(1, 5, workers)
-    return None if len(set(given.tolist())) == 1 else (given / given.mean()).tolist()
 
 
 def weights_of(messages):
     return np.array([weight for _, weight, _ in messages], np.int64)
 
 
-def expected(messages, sender, relative, rules, lists=None):
+def shown(loads, unit):
+    balance = new_weighted_balance(np.array(loads, np.int64))
+    show_loads(balance, unit)
+    return balance
+
+
+def expected(messages, sender, rules, lists=None):
     """Return workers, loads and the next turn by the plain loop."""
     identity, sent, loads = sender
     loads = list(loads)
@@ -48,98 +44,63 @@ def expected(messages, sender, relative, rules, lists=None):
         start=identity.start + sent,
         turn=rules.turn,
         loads=loads,
-        capacities=relative,
     )
     return routed, loads, turn
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.data(), HEAVIEST, senders(), st.sampled_from(["choices", "turn"]), st.integers(1, 8), SEEDS)
-def test_a_look_at_each_candidate_equals_the_plain_loop(data, heaviest, sender, hot, choices, seed):
+@given(st.data(), HEAVIEST, senders(), st.sampled_from(["choices", "turn"]), st.integers(1, 8))
+def test_a_look_at_each_candidate_equals_the_plain_loop(data, heaviest, sender, hot, choices):
     messages, (identity, sent, loads) = data.draw(streams(most_weight=heaviest)), sender
-    relative = relative_capacities(len(loads), seed)
     rule = weighted_routing.CHOICES if hot == "choices" else weighted_routing.IN_TURN
     rules = Rules(rule, choices, 1.0, data.draw(st.integers(0, len(loads) - 1)))
     out, after = marks_of(messages), np.array(loads, np.int64)
-    capacities = new_capacities(len(loads), relative)
-    turn = route_weighted(keys_of(messages), weights_of(messages), out, sent, identity, after, capacities, rules)
-    assert (out.tolist(), after.tolist(), turn) == expected(messages, sender, relative, rules)
-
-
-@settings(max_examples=50, deadline=None)
-@given(streams(most_weight=50), senders(), SEEDS)
-def test_routing_by_key_takes_the_first_candidate(messages, sender, seed):
-    identity, _, loads = sender
-    relative = relative_capacities(len(loads), seed)
-    out, after = marks_of(messages), np.array(loads, np.int64)
-    capacities = new_capacities(len(loads), relative)
-    route_weighted_by_key(keys_of(messages), weights_of(messages), out, identity, after, capacities)
-    rules = Rules(weighted_routing.CHOICES, 1, 1.0, 0)  # a hot key with one choice has its first candidate
-    hot = [(key, weight, True) for key, weight, _ in messages]
-    assert (out.tolist(), after.tolist()) == expected(hot, sender, relative, rules)[:2]
+    turn = route_weighted(keys_of(messages), weights_of(messages), out, sent, identity, after, rules)
+    assert (out.tolist(), after.tolist(), turn) == expected(messages, sender, rules)
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.data(), HEAVIEST, senders(), st.integers(1, 40), st.integers(2, 12), SEEDS, st.floats(0.001, 2000))
-def test_levels_equal_the_plain_loop(data, heaviest, sender, choices, rows, seed, unit):
+@given(st.data(), HEAVIEST, senders(), st.integers(1, 40), st.integers(2, 12), st.floats(0.001, 2000))
+def test_levels_equal_the_plain_loop(data, heaviest, sender, choices, rows, unit):
     """Hot keys may use all workers, or some; levels are of any width at first; there is room for few rows or many."""
     messages, (identity, sent, loads) = data.draw(streams(most_weight=heaviest)), sender
-    rule = data.draw(st.sampled_from([weighted_routing.CHOICES, weighted_routing.ANYONE]))
-    rules, relative = Rules(rule, choices, 1.0, 0), relative_capacities(len(loads), seed)
-    out, after, keys, weights = marks_of(messages), np.array(loads, np.int64), keys_of(messages), weights_of(messages)
-    capacities, candidates = new_capacities(len(loads), relative), small_candidates(len(loads), rows)
-    shown = new_relative_loads(len(loads))
-    show_loads(shown, after, capacities, unit)
+    rules = Rules(data.draw(st.sampled_from([weighted_routing.CHOICES, weighted_routing.ANYONE])), choices, 1.0, 0)
+    out, keys, weights = marks_of(messages), keys_of(messages), weights_of(messages)
+    candidates, balance = small_candidates(len(loads), rows), shown(loads, unit)
     half = len(messages) // 2  # the second call continues where the first ended
     for part in (slice(0, half), slice(half, None)):
-        route_weighted_by_levels(
-            keys[part], weights[part], out[part], sent, identity, after, shown, capacities, candidates, rules
-        )
+        route_weighted_by_levels(keys[part], weights[part], out[part], sent, identity, balance, candidates, rules)
         sent += half
-    assert (out.tolist(), after.tolist()) == expected(messages, sender, relative, rules)[:2]
-    assert shown.values.tolist() == (after * capacities.inverse).tolist()
+    assert (out.tolist(), balance.loads.tolist()) == expected(messages, sender, rules)[:2]
 
 
 @settings(max_examples=200, deadline=None)
-@given(streams(most_weight=50), senders(), st.sampled_from([1.0, 2.5, 20.0]), SEEDS)
-def test_lists_of_their_own_equal_the_plain_loop(messages, sender, unit, seed):
+@given(streams(most_weight=50), senders(), st.sampled_from([1.0, 2.5, 20.0]))
+def test_lists_of_their_own_equal_the_plain_loop(messages, sender, unit):
     identity, sent, loads = sender
-    workers = len(loads)
-    relative = relative_capacities(workers, seed)
-    capacities, candidates = new_capacities(workers, relative), new_candidates(workers, 20, 20)
-    rules = Rules(weighted_routing.OWN_LIST, 2, unit, 0)
+    candidates, rules = new_candidates(len(loads), 20, 20), Rules(weighted_routing.OWN_LIST, 2, unit, 0)
 
     # The lists of some hot keys, with the counters that the marks name.
-    marks, after = marks_of(messages), np.array(loads, np.int64)
+    marks, balance = marks_of(messages), shown(loads, unit)
     counter_of = {key: int(mark) for (key, _, _), mark in zip(messages, marks, strict=True) if mark >= 0}
     listed = [key for number, key in enumerate(counter_of) if number % 3]
-    sizes = np.arange(3.0, 3.0 + len(listed))
-    lists = naive.lists_for(
-        dict(zip(listed, sizes.tolist(), strict=True)),
-        0.0,
-        int(identity.salt),
-        relative or [1.0] * workers,
-        naive.slots_for(relative or [1.0] * workers),
-    )
+    sizes = np.arange(3, 3 + len(listed))
+    lists = naive.lists_for(dict(zip(listed, sizes.tolist(), strict=True)), 0, int(identity.salt), len(loads))
     counters = np.array([counter_of[key] for key in listed], np.int64)
-    write_lists(candidates, counters, np.array(listed, np.uint64), sizes, 0.0, identity, after, capacities)
-    shown = new_relative_loads(workers)
-    show_loads(shown, after, capacities, unit)
+    write_lists(candidates, counters, np.array(listed, np.uint64), sizes, 0, identity, balance.loads)
     keys, weights = keys_of(messages), weights_of(messages)
-    route_weighted_by_levels(keys, weights, marks, sent, identity, after, shown, capacities, candidates, rules)
-    assert (marks.tolist(), after.tolist()) == expected(messages, sender, relative, rules, lists)[:2]
+    route_weighted_by_levels(keys, weights, marks, sent, identity, balance, candidates, rules)
+    assert (marks.tolist(), balance.loads.tolist()) == expected(messages, sender, rules, lists)[:2]
 
 
 def test_a_list_whose_key_lost_its_counter_is_not_used():
     """Counter 0 has a list of another key: the message is routed as if it were cold."""
-    candidates, capacities = new_candidates(100, 5, 5), new_capacities(100, None)
-    identity = weighted_routing.Identity(np.uint64(5), 0)
-    loads, sizes = np.zeros(100, np.int64), np.array([50.0])
-    write_lists(candidates, np.array([0]), np.array([1], np.uint64), sizes, 0.0, identity, loads, capacities)
+    candidates, identity = new_candidates(100, 5, 5), weighted_routing.Identity(np.uint64(5), 0)
+    owner, size = np.array([1], np.uint64), np.array([50])
+    write_lists(candidates, np.array([0]), owner, size, 0, identity, np.zeros(100, np.int64))
     rules = Rules(weighted_routing.OWN_LIST, 2, 1.0, 0)
     for key, most in ((1, 50), (2, 2)):
-        out, loads, shown = np.zeros(200, np.int32), np.zeros(100, np.int64), new_relative_loads(100)
-        show_loads(shown, loads, capacities, 1.0)
-        keys, weights = np.full(200, key, np.uint64), np.ones(200, np.int64)
-        route_weighted_by_levels(keys, weights, out, 0, identity, loads, shown, capacities, candidates, rules)
+        out, keys, weights = np.zeros(200, np.int32), np.full(200, key, np.uint64), np.ones(200, np.int64)
+        candidates.least[:] = 0
+        route_weighted_by_levels(keys, weights, out, 0, identity, shown([0] * 100, 1.0), candidates, rules)
         assert np.unique(out).size == most

@@ -36,12 +36,12 @@ def test_batches_give_the_same_workers(name):
 @any_peer
 def test_a_peer_is_simulated_like_a_scheme(name):
     stream = zipf(1.3, 500, 5000)
-    result = simulate(stream, name, 10, assignment=True, half_life=100)
+    result = simulate(stream, name, 10, assignment=True)
     assert result.scheme == name
     assert result.replicas == naive.replicas(stream.tolist(), result.assignment.tolist())
     assert result.imbalance == pytest.approx(naive.imbalance(result.assignment.tolist(), 10))
-    with pytest.raises(InputError, match=f"unknown option 'colour'; {name} takes threshold"):
-        simulate(stream, name, 10, colour="red")
+    with pytest.raises(InputError, match=f"half_life does not apply to {name}, got 9; {name} takes threshold"):
+        simulate(stream, name, 10, half_life=9)
 
 
 def test_salting_gives_every_key_as_many_workers_as_there_are_salts():
@@ -59,8 +59,8 @@ def test_fanout_uses_the_workers_of_a_hot_key_in_turn_and_one_for_any_other():
 
 def test_simulate_names_the_hot_keys_of_the_stream_for_fanout():
     stream = np.array([7] * 900 + list(range(100, 200)))
-    result = simulate(stream, "hot-key-fanout", 1000, sources=1, threshold=0.5, fanout=3)
-    assert (result.head_replicas, result.replicas) == (3, 103)
+    result = simulate(stream, "hot-key-fanout", 1000, sources=1, threshold=0.5)
+    assert (result.head_replicas, result.replicas) == (10, 110)
 
 
 def test_fish_halves_the_workers_for_every_halving_of_the_frequency():

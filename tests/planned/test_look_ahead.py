@@ -113,12 +113,8 @@ def test_a_batch_without_messages():
 
 
 def test_options():
-    assert simulate(np.arange(100), "Look-Ahead", 4, tolerance=1, threshold=0.3).threshold == 0.3
-    with pytest.raises(InputError, match="unknown option 'bucket'; look-ahead takes threshold"):
-        simulate(np.arange(100), "look-ahead", 4, bucket=9)
+    assert simulate(np.arange(100), "Look-Ahead", 4, threshold=0.3).threshold == 0.3
     with pytest.raises(InputError, match="threshold is a share"):
         simulate(np.arange(100), "look-ahead", 4, threshold=7)
     with pytest.raises(InputError, match="source must be at least 0, got -1"):
         look_ahead.route(np.arange(10), 4, source=-1)
-    with pytest.raises(InputError, match="capacities must be one number"):
-        look_ahead.route(np.arange(10), 4, capacities=[1, 2])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import forgery
 import naive
-from keyspread import HotKey, InputError, Plan, plan
+from keyspread import InputError, Plan, plan
 from keyspread.planned.packing import Aim, Counts, place
 from keyspread.planned.plan import buckets_of
 from keyspread.planned.planner import cut_by_cells
@@ -117,8 +117,7 @@ def test_planning_the_same_batch_again_moves_nothing(batch, workers, threshold):
         assert again == first
 
 
-@pytest.mark.parametrize("skew", [0.5, 1.0, 1.5, 2.0])
-@pytest.mark.parametrize("workers", [2, 10, 100])
+@pytest.mark.parametrize(("skew", "workers"), [(0.5, 10), (1.0, 100), (1.5, 2), (2.0, 10), (0.5, 100)])
 def test_a_batch_like_the_one_before_moves_little(skew, workers):
     first = plan(zipf(skew, 10_000, 50_000, seed=1), workers)
     batch = zipf(skew, 10_000, 50_000, seed=2)
@@ -129,8 +128,7 @@ def test_a_batch_like_the_one_before_moves_little(skew, workers):
     assert plan(batch, workers).moved == 0  # without a previous plan there is nothing to move from
 
 
-@pytest.mark.parametrize("skew", [0.2, 1.0, 1.4, 2.0])
-@pytest.mark.parametrize("workers", [1, 3, 50, 100])
+@pytest.mark.parametrize(("skew", "workers"), [(0.2, 50), (1.0, 1), (1.0, 100), (1.4, 3), (2.0, 50)])
 def test_a_large_batch_with_hot_keys_is_routed_exactly(skew, workers):
     batch = zipf(skew, 10_000, 60_000)
     planned = plan(batch, workers)
@@ -140,8 +138,7 @@ def test_a_large_batch_with_hot_keys_is_routed_exactly(skew, workers):
     assert over <= (0 if planned.head else 60_000 / (64 * workers) / 4)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5, 40])
-@pytest.mark.parametrize("before", [1, 2, 5, 40])
+@pytest.mark.parametrize(("before", "workers"), [(1, 5), (5, 1), (2, 40), (40, 2), (5, 5), (40, 5)])
 def test_a_plan_for_another_number_of_workers_is_a_plan_to_start_from(before, workers):
     batch = zipf(1.2, 5000, 20_000)
     planned = plan(batch, workers, previous=plan(batch, before))
@@ -355,7 +352,6 @@ def test_another_format_is_named(version):
         {"buckets": [0.0, 1.0]},
         {"loads": [True, 99]},
         {"moved": True},
-        {"capacities": [True, 1.0]},
         {"head": [{"hash": True, "workers": [0], "weights": [1], "ends": [naive.SLOTS]}]},
         {"head": [{"hash": 1, "workers": [False], "weights": [1], "ends": [naive.SLOTS]}]},
         {"head": [{"hash": 1, "workers": [0], "weights": [True], "ends": [naive.SLOTS]}]},
@@ -388,12 +384,6 @@ def test_a_plan_changed_by_hand_is_refused_when_read_not_when_used(change):
     assert "plan" in str(caught.value)
 
 
-def test_cut_by_weight():
-    key = HotKey.by_weight(7, {3: 1, 0: 3})
-    assert (key.workers, key.weights, key.messages) == ((3, 0), (1, 3), 4)
-    assert key.ends == (naive.SLOTS // 4, naive.SLOTS)
-
-
 def test_a_cut_by_weight_falls_where_the_sum_is_closest():
     """A third of 7000 lies between two messages of weight 7: the nearer end of the message counts."""
     batch, weights = np.full(1000, 5), np.full(1000, 7)
@@ -407,7 +397,7 @@ def test_a_cut_by_weight_falls_where_the_sum_is_closest():
 # A plan that was changed by hand: refused in one line, or it still routes to its workers.
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(30))
 def test_a_forged_plan_is_refused_or_harmless(seed):
     forgery.try_plan(seed)
 

@@ -11,31 +11,22 @@ import naive
 from keyspread import SCHEMES, InputError, Sender, SpaceSaving
 from keyspread.streams import zipf
 
-ALIASES = {
-    "key": "kg",
-    "shuffle": "sg",
-    "partial-key": "pkg",
-    "round-robin": "rr",
-    "w-choices": "wc",
-    "d-choices": "dc",
-    "per-key": "pk",
-}
-CHOICES = 4  # for greedy; the other schemes accept it and ignore it
+CHOICES = 4  # for greedy
 
 any_scheme = pytest.mark.parametrize("scheme", SCHEMES)
 any_half_life = pytest.mark.parametrize("half_life", [None, 333, "auto"])
 
 
 def sender(scheme, workers=20, **options):
-    return Sender(scheme, workers, **{"choices": CHOICES, **options})
+    return Sender(scheme, workers, **({"choices": CHOICES} if scheme == "greedy" else {}), **options)
 
 
 def skewed(messages=5000, seed=0):
     return zipf(1.3, 2000, messages, seed=seed)
 
 
-def same_state(one, other):
-    return one.snapshot() == other.snapshot()
+def same_state(sender, other):
+    return sender.snapshot() == other.snapshot()
 
 
 @any_scheme
@@ -93,10 +84,20 @@ def test_one_by_one_gives_the_same_workers(scheme, half_life):
     assert same_state(single, whole)
 
 
+COPIES = [lambda s: Sender.restore(s.snapshot()), lambda s: pickle.loads(pickle.dumps(s))]
+
+
 @any_scheme
-@any_half_life
-@pytest.mark.parametrize("stop", [0, 1, 64, 500, 2999])
-@pytest.mark.parametrize("travel", [lambda s: Sender.restore(s.snapshot()), lambda s: pickle.loads(pickle.dumps(s))])
+@pytest.mark.parametrize(
+    ("half_life", "stop", "travel"),
+    [
+        (None, 2999, COPIES[0]),
+        (None, 64, COPIES[1]),
+        (333, 500, COPIES[0]),
+        ("auto", 2999, COPIES[1]),
+        ("auto", 1, COPIES[0]),
+    ],
+)
 def test_resumes_as_if_never_interrupted(scheme, half_life, stop, travel):
     """A snapshot or a pickle is taken in mid-stream, with far more keys than counters, so the queue matters too."""
     stream = zipf(0.9, 5000, 6000, seed=stop)
@@ -153,14 +154,6 @@ def test_one_worker_gets_everything(scheme):
     assert one.route(skewed()).tolist() == [0] * 5000
     assert one.loads.tolist() == [5000]
     assert one.choices == 1
-
-
-@any_scheme
-def test_more_workers_than_messages(scheme):
-    routed = sender(scheme, 10_000).route(np.arange(5))
-    assert routed.shape == (5,)
-    assert routed.min() >= 0
-    assert routed.max() < 10_000
 
 
 @any_scheme
@@ -257,16 +250,8 @@ def test_many_senders_with_short_batches_of_one_hot_key_add_up_to_balance(scheme
         assert loads.max() <= 1.35 * loads.mean()
 
 
-@pytest.mark.parametrize(("scheme", "alias"), ALIASES.items())
-def test_aliases_in_any_case_are_the_same_scheme(scheme, alias):
-    expected = sender(scheme).route(skewed()).tolist()
-    for name in (alias, alias.upper(), alias.title(), scheme.upper(), scheme.title()):
-        assert sender(name).scheme == scheme
-        assert sender(name).route(skewed()).tolist() == expected
-
-
 @any_scheme
-@pytest.mark.parametrize("workers", [1, 2, 3, 4, 5, 17, 64, 65, 500])
+@pytest.mark.parametrize("workers", [1, 2, 65, 10_000])
 def test_works_for_any_number_of_workers_without_options(scheme, workers):
     if scheme == "greedy":
         with pytest.raises(InputError, match="scheme 'greedy' needs choices"):
@@ -277,17 +262,6 @@ def test_works_for_any_number_of_workers_without_options(scheme, workers):
     assert one.route(skewed(300)).max() < workers
 
 
-@any_scheme
-def test_options_that_a_scheme_does_not_use_are_accepted(scheme):
-    one = Sender(scheme, 10, threshold=0.05, tolerance=0.01, counters=100, choices=3, half_life=50)
-    assert one.route(skewed(300)).size == 300
-
-
-def test_the_names_are_these():
-    assert set(SCHEMES) >= {*ALIASES, "greedy"}
-    assert len(set(SCHEMES)) == len(SCHEMES)
-
-
 # Balance and memory of each scheme on a skewed stream, with modest sizes and fixed seeds.
 
 
@@ -296,8 +270,7 @@ def imbalance(scheme, skew, workers, **options):
     return np.bincount(routed, minlength=workers).max() / routed.size - 1 / workers
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4, 5, 50, 100])
-@pytest.mark.parametrize("skew", [0.8, 1.4, 2.0])
+@pytest.mark.parametrize(("workers", "skew"), [(2, 2.0), (3, 0.8), (5, 1.4), (50, 0.8), (100, 2.0)])
 def test_shuffle_and_w_choices_are_balanced_for_any_skew(skew, workers):
     assert imbalance("shuffle", skew, workers) <= 1 / 300_000
     assert imbalance("w-choices", skew, workers) <= 1e-4

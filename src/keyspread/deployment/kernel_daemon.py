@@ -12,7 +12,7 @@ if __name__ == "__main__":
     # One hot key, and enough of it that every scheme has found it: cold and hot keys may have kernels of their own.
     few = np.zeros(1000, np.int64)
     for scheme in SCHEMES:
-        Sender(scheme, 64, choices=32).route(few)
+        Sender(scheme, 64, choices=32 if scheme == "greedy" else None).route(few)
     look_ahead.route(few, workers=64)
     settle()
     manager()

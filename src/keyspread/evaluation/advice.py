@@ -62,7 +62,7 @@ def advise(compared: Sequence[Compared], sample: Sample) -> Advice:
     """
     if sample.workers == 1:
         return Advice(None, "There is only one worker: nothing to balance.")
-    by_key = next((one for one in compared if one.scheme == KeyGrouping.name), None)
+    by_key = next((result for result in compared if result.scheme == KeyGrouping.name), None)
     chance = busiest_by_chance(sample.messages_per_window, sample.workers, sample.keys)
     if sample.messages_per_window < sample.messages_needed:
         text = f"No advice: {_too_few(sample)}."
@@ -78,7 +78,7 @@ def advise(compared: Sequence[Compared], sample: Sample) -> Advice:
             f"You do not need keyspread here: with key grouping the busiest worker has {by_key.busiest:.2f} × its "
             f"even share, and with equally frequent keys it would have {chance:.2f} × by chance.",
         )
-    ours = [one for one in compared if _kind(one) not in (Kind.BASELINE, Kind.PEER)]
+    ours = [result for result in compared if _kind(result) not in (Kind.BASELINE, Kind.PEER)]
     if not ours:
         return Advice(None, "No advice: only baselines and published alternatives were compared; add planned, per-key.")
     chosen = _best(ours, sample)
@@ -108,10 +108,10 @@ def _too_few(sample: Sample) -> str:
 
 def _best(ours: Sequence[Compared], sample: Sample) -> Compared:
     """Return the scheme with the fewest replicas among those that are even; if none is, the most even one."""
-    even = [one for one in ours if one.busiest <= good_enough(sample)]
+    even = [result for result in ours if result.busiest <= good_enough(sample)]
     if even:
-        return min(even, key=lambda one: (one.replicas, one.windowed_imbalance))
-    return min(ours, key=lambda one: (one.windowed_imbalance, one.replicas))
+        return min(even, key=lambda result: (result.replicas, result.windowed_imbalance))
+    return min(ours, key=lambda result: (result.windowed_imbalance, result.replicas))
 
 
 def _reasons(
@@ -121,14 +121,14 @@ def _reasons(
     if by_key is not None:
         text += f" (with key grouping {by_key.busiest:.2f} ×)"
     text += f", at {chosen.replicas_per_key:.2f} replicas per key."
-    online = [one for one in ours if _routes_one_by_one(one)]
+    online = [result for result in ours if _routes_one_by_one(result)]
     if not _routes_one_by_one(chosen) and online:
         chosen = _best(online, sample)
         text += (
             f" If messages must be routed one by one, use {chosen.scheme}: {chosen.busiest:.2f} × at "
             f"{chosen.replicas_per_key:.2f} replicas per key."
         )
-    better = [one.scheme for one in compared if _kind(one) is Kind.PEER and beats(one, chosen)]
+    better = [result.scheme for result in compared if _kind(result) is Kind.PEER and beats(result, chosen)]
     if better:
         are = "a published alternative, is" if len(better) == 1 else "published alternatives, are"
         text += f" {' and '.join(better)}, {are} better than {chosen.scheme} on both counts."

@@ -1,23 +1,19 @@
-"""Measures of the loads of workers: imbalance, skew score; and the windows in which they are measured."""
+"""Measures of the loads of workers: imbalance, skew score."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 
-def imbalance(loads: npt.NDArray[Any], capacities: Sequence[float] | None = None) -> float:
+def imbalance(loads: npt.NDArray[Any]) -> float:
     """Return I = largest share of a worker - 1/n: 0 is perfect, also without any load.
 
-    If workers have different `capacities` (multiples of the mean), the share per capacity counts.
-
-    >>> imbalance(np.array([50, 25, 25, 0])), imbalance(np.array([75, 25]), capacities=[1.5, 0.5])
-    (0.25, 0.0)
+    >>> imbalance(np.array([50, 25, 25, 0]))
+    0.25
     """
     total = loads.sum()
-    relative = loads if capacities is None else loads / np.asarray(capacities)
-    return float(relative.max() / total - 1 / loads.size) if total else 0.0
+    return float(loads.max() / total - 1 / loads.size) if total else 0.0
 
 
 def skew_score(loads: npt.NDArray[Any]) -> float:
@@ -28,13 +24,3 @@ def skew_score(loads: npt.NDArray[Any]) -> float:
     """
     mean = loads.mean()
     return float(np.abs(loads - mean).mean() / mean) if mean else 0.0
-
-
-def window_ends(messages: int, windows: int) -> npt.NDArray[np.int64]:
-    """Return the ends of windows with equal message counts (they differ by at most one); none is empty.
-
-    >>> window_ends(10, 4).tolist()
-    [2, 5, 7, 10]
-    """
-    windows = min(windows, messages)
-    return np.arange(1, windows + 1, dtype=np.int64) * messages // max(1, windows)

@@ -17,13 +17,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from keyspread import checks
-from keyspread.deprecation import current_names
 from keyspread.errors import InputError
-from keyspread.evaluation import metrics
 from keyspread.evaluation.simulate import Simulation, simulate
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes import resolve
-from keyspread.streams.encoded import Encoded
+from keyspread.streams.encoded import Encoded, window_ends
+from keyspread.threshold import checked_threshold
 
 
 class StreamRecipe(Protocol):
@@ -60,13 +59,15 @@ class Run:
             name: checks.whole_number(name, settings.pop(name, getattr(cls, name)), least, most)
             for name, least, most in (("sources", 1, None), ("seed", 0, 2**63 - 1), ("windows", 1, None))
         }
-        options = {name: value for name, value in current_names(settings).items() if value is not None}
         workers = checks.whole_number("workers", workers)
-        found = resolve(scheme)
-        taken = found.accept(options)
-        if found.rule is not None:
-            Settings.of(found.rule, workers, seed=numbers["seed"], **taken)
-        return cls(stream, found.name, workers, options=tuple(sorted(options.items())), **numbers)
+        options = {name: value for name, value in settings.items() if value is not None}
+        described = resolve(scheme)
+        # What is reported about hot keys depends on the threshold, with any scheme.
+        of_scheme = described.require({name: value for name, value in options.items() if name != "threshold"})
+        checked_threshold(options.get("threshold"), workers)
+        if described.rule is not None:
+            SenderSettings.of(described.rule, workers, threshold=options.get("threshold"), **of_scheme)
+        return cls(stream, described.name, workers, options=tuple(sorted(options.items())), **numbers)
 
     def parameters(self) -> dict[str, Any]:
         """Return everything that decides the result, as plain values."""
@@ -143,7 +144,7 @@ SCHEMA = pa.schema({"run": pa.string(), **_SETTING, **_WHOLE, **_SLOT})
 
 
 def _rows(run: Run, done: Simulation, top_messages: int) -> pa.Table:
-    ends = metrics.window_ends(done.messages, run.windows)
+    ends = window_ends(done.messages, run.windows)
     if not ends.size:
         return SCHEMA.empty_table()
     given = {**run.parameters(), "threshold": done.threshold}

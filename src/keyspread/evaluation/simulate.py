@@ -18,13 +18,13 @@ from keyspread.evaluation import metrics
 from keyspread.kernels.balance import words_for
 from keyspread.kernels.tally import count_bits, tally
 from keyspread.online.sender import Sender
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.peers import Peer
 from keyspread.planned.look_ahead import plan_part
 from keyspread.planned.plan import Plan
 from keyspread.planned.planner import plan
 from keyspread.schemes import Descriptor, Kind, resolve
-from keyspread.streams.encoded import Encoded
+from keyspread.streams.encoded import Encoded, window_ends
 from keyspread.threshold import checked_threshold, least_hot_count
 
 _CHUNK = 1 << 18  # messages routed at once: their hashes and workers stay in the cache until they are tallied
@@ -38,12 +38,11 @@ _Weights = npt.NDArray[np.int64] | None
 class Simulation(Drawn):
     """The result of routing a stream by one scheme.
 
-    Loads count messages, or add up their weights. The imbalance I is the largest share of a worker - 1/n. If workers
-    differ in capacity, the share per capacity counts.
+    Loads count messages, or add up their weights. The imbalance I is the largest share of a worker - 1/n.
 
     >>> import keyspread as ks
-    >>> found = ks.simulate(ks.hash_keys(["hot"] * 30 + list("abcdefghij")), "planned", workers=4, windows=1)
-    >>> found.loads.tolist(), found.replicas
+    >>> result = ks.simulate(ks.hash_keys(["hot"] * 30 + list("abcdefghij")), "planned", workers=4, windows=1)
+    >>> result.loads.tolist(), result.replicas
     ([10, 10, 10, 10], 14)
     """
 
@@ -125,24 +124,27 @@ def simulate(
     seed: int = 0,
     windows: int = 50,
     weights: npt.NDArray[Any] | None = None,
-    capacities: Sequence[float] | None = None,
+    threshold: float | None = None,
+    tolerance: float | None = None,
+    counters: int | None = None,
+    choices: int | None = None,
+    half_life: float | str | None = None,
+    buckets: int | None = None,
+    most_moved: float | None = None,
     assignment: bool = False,
     progress: Callable[[int], None] | None = None,
-    **options: Any,
 ) -> Simulation:
     """Route a stream through `sources` senders in turn, and return the exact loads, imbalances and replicas.
 
     `scheme` is one of these:
 
-    - one of `SCHEMES`, with the options of `Sender`
-    - "planned", which plans every window from the window itself, with the options of `plan`
+    - one of `SCHEMES`
+    - "planned", which plans every window from the window itself, close to the plan before it
     - "look-ahead", which takes a window as a batch: each sender reads its part of it before it routes it
     - one of `keyspread.peers.PEERS`
 
-    With `weights`, one whole number per message, a load is the sum of weights. With `capacities`, one number per
-    worker, loads are even if they are proportional to the capacities. `assignment=True` keeps the worker of every
-    message. `progress` is called with the number of messages routed so far. If a stream is simulated more than once,
-    pass it as `keyspread.streams.Encoded`: its keys are then looked for only once.
+    An option that does not apply to the scheme is refused. If a stream is simulated more than once, pass it as
+    `keyspread.streams.Encoded`: its keys are then looked for only once.
 
     Args:
         hashes: The hash of every message, or an `Encoded` stream.
@@ -151,11 +153,16 @@ def simulate(
         sources: The number of senders, which take turns.
         seed: Seeds the hash functions.
         windows: The number of windows, with equal message counts.
-        weights: The weight of every message, by default 1.
-        capacities: The relative size of every worker, by default equal.
+        weights: The weight of every message, by default 1; a load is then the sum of the weights.
+        threshold: The minimum share of a hot key, for the scheme and in the result; by default 1/(5·workers).
+        tolerance: Of d-choices, per-key and planned: the imbalance that they allow.
+        counters: Of a scheme that learns the hot keys: how many keys it counts.
+        choices: Of greedy: the number of workers per hot key.
+        half_life: Of one of `SCHEMES`: as in `Sender`.
+        buckets: Of planned: as in `plan`.
+        most_moved: Of planned: as in `plan`.
         assignment: Whether the result has the worker of every message.
         progress: Called with the number of messages that are done.
-        options: Those of the scheme.
 
     Returns:
         Loads, imbalance over time and replicas.
@@ -173,27 +180,39 @@ def simulate(
     sources = checks.whole_number("sources", sources)
     windows = checks.whole_number("windows", windows)
     seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63)
-    ends = metrics.window_ends(stream.messages, windows)
+    ends = window_ends(stream.messages, windows)
     weighed = None if weights is None else checks.weights(weights, stream.messages)
-    relative = checks.capacities(capacities, workers)
-    if relative is not None:
-        options = options | {"capacities": capacities}
-    found = resolve(scheme)
-    taken = found.accept(options)
-    _check_size(stream, found, workers, sources, ends.size, taken)
-    router: _InTurn | _Planner | _LookingAhead
-    if found.kind is Kind.PLANNED:
-        router = _Planner(workers, sources, taken)
-    elif found.kind is Kind.LOOK_AHEAD:
-        router = _LookingAhead(workers, sources, taken)
-    elif found.peer is not None:
-        if weighed is not None or relative is not None:
-            raise InputError(f"{found.name} has neither weights nor capacities in its published rule; leave them out")
-        router = _Peers(found.peer, workers, sources, seed, taken, stream)
-    else:
-        router = _Senders(found.name, workers, sources, seed, taken)
+    hot_share = checked_threshold(threshold, workers)
+    described = resolve(scheme)
+    options = described.require(
+        {
+            "tolerance": tolerance,
+            "counters": counters,
+            "choices": choices,
+            "half_life": half_life,
+            "buckets": buckets,
+            "most_moved": most_moved,
+        }
+    )
+    if "threshold" in described.options:
+        options["threshold"] = hot_share
+    _check_size(stream, described, workers, sources, ends.size, options)
     by_key = stream.weighed(weighed)
-    is_head = by_key >= least_hot_count(router.threshold, int(by_key.sum()))
+    is_head = by_key >= least_hot_count(hot_share, int(by_key.sum()))
+    router: _InTurn | _Planner | _LookingAhead
+    if described.kind is Kind.PLANNED:
+        router = _Planner(workers, sources, options)
+    elif described.kind is Kind.LOOK_AHEAD:
+        router = _LookingAhead(workers, sources, hot_share)
+    elif described.peer is not None:
+        if weighed is not None:
+            raise InputError(f"{described.name} has no weights in its published rule; leave them out")
+        if described.peer.takes_hot_keys:  # those of the whole stream: the best that a user can know
+            options["hot"] = stream.hashes[is_head]
+        peer = described.peer
+        router = _InTurn([peer(workers, source=at, seed=seed, **options) for at in range(sources)])
+    else:
+        router = _InTurn([Sender(described.name, workers, source=at, seed=seed, **options) for at in range(sources)])
     loads = np.zeros((ends.size, workers), np.int64)
     head_load = np.zeros(workers, np.int64)
     workers_of_key = np.zeros((stream.hashes.size, words_for(workers)), np.uint64)
@@ -213,17 +232,17 @@ def simulate(
     replicas = np.empty(stream.hashes.size, np.int64)
     count_bits(workers_of_key, replicas)
     total = loads.sum(axis=0)
-    over_time = np.array([metrics.imbalance(row, relative) for row in np.cumsum(loads, axis=0)])
-    window_imbalance = np.array([metrics.imbalance(row, relative) for row in loads])
+    over_time = np.array([metrics.imbalance(row) for row in np.cumsum(loads, axis=0)])
+    window_imbalance = np.array([metrics.imbalance(row) for row in loads])
     return Simulation(
-        scheme=found.name,
+        scheme=described.name,
         workers=workers,
         sources=sources,
         seed=seed,
         messages=stream.messages,
         keys=stream.keys,
-        threshold=router.threshold,
-        imbalance=metrics.imbalance(total, relative),
+        threshold=hot_share,
+        imbalance=metrics.imbalance(total),
         mean_imbalance=float(over_time.mean()) if over_time.size else 0.0,
         windowed_imbalance=float(window_imbalance.mean()) if window_imbalance.size else 0.0,
         loads=total,
@@ -240,7 +259,7 @@ def simulate(
 
 
 def _check_size(
-    stream: Encoded, found: Descriptor, workers: int, sources: int, windows: int, options: dict[str, Any]
+    stream: Encoded, scheme: Descriptor, workers: int, sources: int, windows: int, options: dict[str, Any]
 ) -> None:
     """Refuse a simulation that would take hours, or more memory than machines have."""
     work, limit = workers * windows * sources, checks.LIMITS["workers × windows × sources"]
@@ -248,7 +267,7 @@ def _check_size(
         raise InputError(
             f"workers × windows × sources must be at most {limit:,}, got {workers:,} × {windows:,} × {sources:,}"
         )
-    counters = 0 if found.rule is None else Settings.of(found.rule, workers, **options).counters
+    counters = 0 if scheme.rule is None else SenderSettings.of(scheme.rule, workers, **options).counters
     checks.fits_in_memory(
         f"a simulation with {workers:,} workers, {sources:,} sources and {stream.hashes.size:,} keys",
         8 * workers * windows  # loads
@@ -261,8 +280,8 @@ def _check_size(
 class _InTurn:
     """Message i is routed by sender i mod s. Senders are independent, so each routes its part of a chunk at once."""
 
-    threshold: float
-    _senders: Sequence[Sender | Peer]
+    def __init__(self, senders: Sequence[Sender | Peer]) -> None:
+        self._senders = senders
 
     def chunks(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the chunks of a window: each is routed at once."""
@@ -298,34 +317,11 @@ class _InTurn:
         return max((float((np.abs(estimate - shares) / scale).max()) for estimate in estimates), default=0.0)
 
 
-class _Senders(_InTurn):
-    """One `Sender` per source."""
-
-    def __init__(self, scheme: str, workers: int, sources: int, seed: int, options: dict[str, Any]) -> None:
-        senders = [Sender(scheme, workers, source=source, seed=seed, **options) for source in range(sources)]
-        self._senders, self.threshold = senders, senders[0].settings.threshold
-
-
-class _Peers(_InTurn):
-    """One peer per source. If the rule needs to know the hot keys, it gets those of the whole stream."""
-
-    def __init__(
-        self, peer: type[Peer], workers: int, sources: int, seed: int, options: dict[str, Any], stream: Encoded
-    ) -> None:
-        self.threshold = peer(workers, **options).threshold
-        if peer.takes_hot_keys and "hot" not in options:
-            hot = stream.hashes[stream.counts >= least_hot_count(self.threshold, stream.messages)]
-            options = options | {"hot": hot}
-        self._senders = [peer(workers, source=source, seed=seed, **options) for source in range(sources)]
-
-
 class _Planner:
     """Plans every window from the window itself, close to the plan before it."""
 
     def __init__(self, workers: int, sources: int, options: dict[str, Any]) -> None:
-        self.threshold = checked_threshold(options.get("threshold"), workers)
-        self._options = options | {"threshold": self.threshold}
-        self._workers, self._sources = workers, sources
+        self._workers, self._sources, self._options = workers, sources, options
         self._plan: Plan | None = None
         self._most = 1
 
@@ -352,10 +348,8 @@ class _Planner:
 class _LookingAhead:
     """Every window is a batch, of which each source plans and routes its own part."""
 
-    def __init__(self, workers: int, sources: int, options: dict[str, Any]) -> None:
-        self.threshold = checked_threshold(options.get("threshold"), workers)
-        self._workers, self._sources = workers, sources
-        self._capacities = options.get("capacities")
+    def __init__(self, workers: int, sources: int, threshold: float) -> None:
+        self._workers, self._sources, self._threshold = workers, sources, threshold
         self._most = [1] * sources
 
     def chunks(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
@@ -367,14 +361,8 @@ class _LookingAhead:
         routed = np.empty(keys.size, np.int32)
         for source in range(self._sources):
             part = slice((source - start) % self._sources, None, self._sources)
-            planned = plan_part(
-                keys[part],
-                self._workers,
-                source=source,
-                threshold=self.threshold,
-                weights=None if weights is None else weights[part],
-                capacities=self._capacities,
-            )
+            own = None if weights is None else weights[part]
+            planned = plan_part(keys[part], self._workers, source=source, threshold=self._threshold, weights=own)
             routed[part] = planned.route(keys[part])
             self._most[source] = max(self._most[source], int(planned.pieces.sizes.max(initial=0)))
         return routed

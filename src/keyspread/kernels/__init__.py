@@ -6,14 +6,13 @@ Each kernel has an oracle in plain Python in `tests/naive.py`. The files, in the
     array_types        the types of arrays and numbers that kernels take
     intrinsics         machine instructions that Numba has no name for
     mixing             key -> 64 well-mixed bits -> a candidate worker
-    capacities         candidates in proportion to the capacity of the workers
     summary            SpaceSaving: count every key, find the hot ones
     choices            the number of candidates that a hot key needs
     balance            the loads of the workers, and the least loaded of any set of workers
-    relative_loads     the same for load per capacity, with weights or capacities
+    weighted_balance   the same for loads that grow by weights
     routing            the loops over messages, one per family of schemes
     candidate_lists    the same for hot keys that have lists of workers of different lengths
-    weighted_routing   the same for messages with weights, or workers with capacities
+    weighted_routing   the same for messages with weights
     tournament         the least of many scores, where one score changes at a time
     packing            a plan: which worker gets which bucket and how much of each hot key
     cuts               a plan: where hot keys are cut
@@ -21,6 +20,6 @@ Each kernel has an oracle in plain Python in `tests/naive.py`. The files, in the
     peers              routing by the rules of published alternatives
     tally              loads and replicas of messages that were routed
 
-State is stored in named tuples of arrays (`Summary`, `Balance`, `RelativeLoads`, `Candidates`, `Capacities`), so that a
-kernel takes a few arguments that explain themselves.
+State is stored in named tuples of arrays (`Summary`, `Balance`, `WeightedBalance`, `Candidates`), so that a kernel
+takes a few arguments that explain themselves.
 """

@@ -20,7 +20,7 @@ _config: Any = numba.config
 _HERE = Path(__file__).parent
 
 
-def _fingerprint() -> str:
+def _hash_of_sources() -> str:
     """Return a hash of all kernel sources and of the version of Numba."""
     digest = hashlib.sha256(numba.__version__.encode())
     sources = sorted(_HERE.glob("*.py"))
@@ -49,7 +49,7 @@ def cache_folder() -> Path | None:
     executor, the package is often read-only and there is no home.
     """
     try:
-        name = f"kernels-{_fingerprint()}"
+        name = f"kernels-{_hash_of_sources()}"
     except OSError:  # imported from a zip: the sources cannot be read, so a cache could not tell old code from new
         return None
     user = os.getuid() if hasattr(os, "getuid") else "user"

@@ -66,10 +66,10 @@ def cut_by_message_weights(
     for key in range(first.size - 1):
         message, last = first_message[key], first_message[key + 1] - 1
         before = np.int64(0)  # the weight of the messages before `message`
-        wanted = np.int64(0)
+        planned = np.int64(0)  # the weight of the pieces so far
         for piece in range(first[key], first[key + 1] - 1):
-            wanted += weights[piece]
-            while message < last and _middle(before, message_weights[message]) < wanted:
+            planned += weights[piece]
+            while message < last and _middle(before, message_weights[message]) < planned:
                 before += message_weights[message]
                 message += 1
             ends[piece] = slots[message]
@@ -105,13 +105,13 @@ def cut_by_cells(first: Counts, weights: Counts, first_cell: Counts, counted: Co
         cell, before, done = begin, np.int64(0), np.int64(0)  # `before`: the messages in the cells before `cell`
         for piece in range(first[key], first[key + 1] - 1):
             done += weights[piece]
-            wanted = done * scale
-            while cell < end and before + counted[cell] <= wanted:
+            due = done * scale  # messages that the pieces so far should have
+            while cell < end and before + counted[cell] <= due:
                 before += counted[cell]
                 cell += 1
             edge = _edge(cell - begin, end - begin)
-            if cell < end and wanted > before:
-                edge += (_edge(cell + 1 - begin, end - begin) - edge) / counted[cell] * (wanted - before)
+            if cell < end and due > before:
+                edge += (_edge(cell + 1 - begin, end - begin) - edge) / counted[cell] * (due - before)
             ends[piece] = np.int64(edge)
         ends[first[key + 1] - 1] = SLOTS
 

@@ -1,14 +1,14 @@
 """Packing: assign counted buckets and hot keys to workers, as close to the previous plan as balance allows.
 
-Each step first fills the workers that had a bucket or key before, then the least loaded ones. The least loaded worker
-is the one with the least load per capacity; among equals, the first from `first_worker` on, going round.
+Each step first fills the workers that had a bucket or key before, then the least loaded ones; among equals, the first
+from `first_worker` on, going round.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from keyspread.kernels.array_types import Counts, Floats, Indices, Int
+from keyspread.kernels.array_types import Counts, Indices, Int
 from keyspread.kernels.compilation import entry, part
 from keyspread.kernels.tournament import OUT, Tournament, new_tournament, play, set_score, winner
 
@@ -20,9 +20,8 @@ class Room(NamedTuple):
     """The workers while they are filled."""
 
     loads: Counts
-    even: Counts  # the share of each worker, rounded up
-    at_most: Counts  # the same plus the tolerance
-    inverse: Floats  # 1 / capacity
+    even: int  # the share of a worker, rounded up
+    at_most: int  # the same plus the tolerance
     first_worker: int
     order: Tournament  # player p is the worker first_worker + p, modulo the number of workers
     marks: Counts  # scratch, two per worker
@@ -36,11 +35,10 @@ class Pieces(NamedTuple):
     weights: Counts
 
 
-def new_room(even: Counts, at_most: Counts, inverse: Floats, first_worker: int) -> Room:
+def new_room(workers: int, even: int, at_most: int, first_worker: int) -> Room:
     """Make the room of workers that have nothing yet."""
-    workers = even.size
     marks = np.full(2 * workers, -1, np.int64)
-    return Room(np.zeros(workers, np.int64), even, at_most, inverse, first_worker, new_tournament(workers), marks)
+    return Room(np.zeros(workers, np.int64), even, at_most, first_worker, new_tournament(workers), marks)
 
 
 @entry
@@ -89,14 +87,14 @@ def _worker(room: Room, player: Int) -> np.int64:
 def _rank_all(room: Room) -> None:
     """Put all workers in order."""
     for worker in range(room.loads.size):
-        room.order.scores[_player(room, worker)] = room.loads[worker] * room.inverse[worker]
+        room.order.scores[_player(room, worker)] = room.loads[worker]
     play(room.order)
 
 
 @part
 def _rank(room: Room, worker: Int) -> None:
     """Put a worker that has got more in its new place."""
-    set_score(room.order, _player(room, worker), room.loads[worker] * room.inverse[worker])
+    set_score(room.order, _player(room, worker), float(room.loads[worker]))
 
 
 @entry
@@ -110,7 +108,7 @@ def pack_buckets(sizes: Counts, largest_first: Counts, owners: Indices, room: Ro
     for i in range(largest_first.size):
         bucket = largest_first[i]
         owner = owners[bucket]
-        if owner >= 0 and room.loads[owner] + sizes[bucket] <= room.at_most[owner]:
+        if owner >= 0 and room.loads[owner] + sizes[bucket] <= room.at_most:
             room.loads[owner] += sizes[bucket]
         else:
             largest_first[left] = bucket
@@ -159,21 +157,19 @@ def split_hot_keys(messages: Counts, old_first: Counts, old_workers: Indices, ro
     for key in range(messages.size):
         pieces.first[key] = end
         left = messages[key]
-        for limits in (room.even, room.at_most):
+        for limit in (room.even, room.at_most):
             for old in range(old_first[key], old_first[key + 1]):
                 worker = np.int64(old_workers[old])
                 room.marks[workers + worker] = key
-                amount = min(left, limits[worker] - room.loads[worker])
+                amount = min(left, limit - room.loads[worker])
                 if amount > 0:
                     end = _add_piece(pieces, key, end, worker, amount, room)
                     left -= amount
         while left > 0:
             player = winner(room.order)
             worker = _worker(room, player)
-            amount = min(left, room.even[worker] - room.loads[worker])
-            if room.order.scores[player] == OUT:
-                amount = left  # no room anywhere: the shares were rounded down. Then one worker exceeds its share
-            elif amount <= 0:
+            amount = min(left, room.even - room.loads[worker])
+            if amount <= 0:  # there is room elsewhere: together, the shares hold everything
                 set_score(room.order, player, OUT)
                 continue
             end = _add_piece(pieces, key, end, worker, amount, room)

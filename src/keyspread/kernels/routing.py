@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyspread.kernels.array_types import Bits, Counts, Floats, Indices, Int, Keys
+from keyspread.kernels.array_types import Bits, Counts, Indices, Int, Keys
 from keyspread.kernels.balance import Balance, add, least_loaded, precedes, words_for
-from keyspread.kernels.capacities import Capacities, draw_candidate
 from keyspread.kernels.compilation import entry, part
 from keyspread.kernels.intrinsics import prefetch
 from keyspread.kernels.mixing import candidate
@@ -38,7 +37,6 @@ class Candidates(NamedTuple):
     row_of: Indices  # counter -> row; valid if the row's owner is the counter's key
     used: Counts  # used[0] rows are in use, EVERYONE included
     draws: Indices  # a row holds F_0 … F_draws-1, where rows differ in length
-    least_relative: Floats  # no candidate of the row has a lower load per capacity
 
 
 _ROW_BYTES = 1 << 24
@@ -59,7 +57,6 @@ def new_candidates(workers: int, capacity: int, most_rows: int) -> Candidates:
         np.full(capacity, -1, np.int32),
         np.ones(1, np.int64),
         np.zeros(count, np.int32),
-        np.zeros(count),
     )
 
 
@@ -107,7 +104,6 @@ def row_of_key(
     key: np.uint64,
     identity: Identity,
     loads: Counts,
-    capacities: Capacities,
     choices: Int,
 ) -> np.int32:
     """Return the row with the candidates of a hot key; write it first if it does not exist."""
@@ -124,14 +120,12 @@ def row_of_key(
     candidates.owner[row] = key
     for word in range(candidates.rows.shape[1]):
         candidates.rows[row, word] = _NONE
-    first = draw_candidate(capacities, key, identity.salt, 0)
-    least, least_relative = loads[first], loads[first] * capacities.inverse[first]
+    least = loads[candidate(key, identity.salt, 0, loads.size)]
     for number in range(choices):
-        worker = draw_candidate(capacities, key, identity.salt, number)
+        worker = candidate(key, identity.salt, number, loads.size)
         candidates.rows[row, worker >> 6] |= _ONE << np.uint64(worker & 63)
         least = min(least, loads[worker])
-        least_relative = min(least_relative, loads[worker] * capacities.inverse[worker])
-    candidates.least[row], candidates.least_relative[row] = least, least_relative
+    candidates.least[row] = least
     return row
 
 
@@ -176,7 +170,6 @@ def route_head_to_row(
     messages: int,
     identity: Identity,
     balance: Balance,
-    capacities: Capacities,
     candidates: Candidates,
     choices: int,
 ) -> None:
@@ -188,7 +181,7 @@ def route_head_to_row(
         if far:
             _prefetch_rows(candidates, out, i, start, workers)
         if out[i] >= 0:
-            row = row_of_key(candidates, out[i], keys[i], identity, balance.loads, capacities, choices)
+            row = row_of_key(candidates, out[i], keys[i], identity, balance.loads, choices)
             worker, least = least_loaded(balance, candidates.rows, row, candidates.least[row], start)
             candidates.least[row] = least
             add(balance, worker, least)

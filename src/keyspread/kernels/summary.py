@@ -278,15 +278,15 @@ def _unexpected_growth(
     least = before[0]
     for counter in range(before.size):
         least = min(least, before[counter])
-    found = 0.0
+    unexpected = 0.0
     for counter in range(summary.scalars[SIZE]):
         count, error = summary.counts[counter], summary.errors[counter]
         past = before[counter] if error < before[counter] else least
         expected = past * ratio
         surplus = count - max(before[counter], error) - expected
         if surplus > messages * unit and surplus > messages * unit + deviations * math.sqrt(expected * unit):
-            found += surplus
-    return found
+            unexpected += surplus
+    return unexpected
 
 
 @part
@@ -382,14 +382,14 @@ def refill(summary: Summary, keys: Keys, counts: Counts, errors: Counts) -> None
 @entry
 def list_ring(summary: Summary, counters: Indices, levels: Counts) -> int:
     """Write the counters in the ring and the levels that they are on, in the order of the ring; return how many."""
-    found = 0
+    listed = 0
     for level in range(summary.scalars[LEVEL], summary.scalars[END]):
         counter = summary.ring[level & (summary.ring.size - 1)]
         while counter >= 0:
-            counters[found], levels[found] = counter, level
-            found += 1
+            counters[listed], levels[listed] = counter, level
+            listed += 1
             counter = summary.following[counter]
-    return found
+    return listed
 
 
 @entry

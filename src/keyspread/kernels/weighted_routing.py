@@ -1,10 +1,8 @@
-"""Routing of messages that differ in weight, or to workers that differ in capacity: least load per capacity wins.
+"""Routing of messages that differ in weight.
 
 There is one loop for keys that have few candidates, which looks at each of them, and one for hot keys that have many,
-which finds the least loaded by levels (see `relative_loads`). With equal workers and weights of 1 they return the same
-workers as the loops in `routing` and `candidate_lists`.
-
-    loads 60 and 50, relative capacities 1.5 and 0.5: 40 and 100 per capacity, so the first worker is less loaded
+which finds the least loaded by levels (see `weighted_balance`). With weights of 1 they return the same workers as the
+loops in `routing` and `candidate_lists`.
 """
 
 from typing import NamedTuple
@@ -12,12 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from keyspread.kernels.array_types import Counts, Indices, Int, Keys
-from keyspread.kernels.balance import precedes
-from keyspread.kernels.candidate_lists import LEAD
-from keyspread.kernels.capacities import Capacities, draw_candidate
+from keyspread.kernels.candidate_lists import LEAD, first_or_second
 from keyspread.kernels.compilation import entry, part
-from keyspread.kernels.relative_loads import RelativeLoads, least_relative, set_value
-from keyspread.kernels.routing import EVERYONE, Candidates, Identity, row_of_key
+from keyspread.kernels.routing import EVERYONE, Candidates, Identity, least_of_few, row_of_key
+from keyspread.kernels.weighted_balance import WeightedBalance, add_weight, least_weighted
 
 CHOICES, ANYONE, OWN_LIST, IN_TURN = range(4)
 
@@ -31,49 +27,6 @@ class Rules(NamedTuple):
     turn: int  # of IN_TURN: the worker of the next hot message
 
 
-@part
-def _is_better(load: float, other_load: float, worker: Int, other: Int, start: Int) -> bool:
-    """Return whether `worker`, with this load per capacity, is chosen before `other`."""
-    return load < other_load or (load == other_load and precedes(worker, other, start))
-
-
-@part
-def _least_of(
-    key: np.uint64, identity: Identity, loads: Counts, capacities: Capacities, choices: int, start: Int
-) -> np.int64:
-    """Return the least loaded of the first `choices` candidates."""
-    best = draw_candidate(capacities, key, identity.salt, 0)
-    least = loads[best] * capacities.inverse[best]
-    for number in range(1, choices):
-        worker = draw_candidate(capacities, key, identity.salt, number)
-        load = loads[worker] * capacities.inverse[worker]
-        if _is_better(load, least, worker, best, start):
-            best, least = worker, load
-    return best
-
-
-@part
-def _first_or_second(
-    key: np.uint64, identity: Identity, loads: Counts, capacities: Capacities, lead: float
-) -> np.int64:
-    """Return the first worker of a cold key, or the second if the first is more than `lead` ahead."""
-    first = draw_candidate(capacities, key, identity.salt, 0)
-    second = draw_candidate(capacities, key, identity.salt, 1)
-    ahead = loads[first] * capacities.inverse[first] - loads[second] * capacities.inverse[second]
-    return second if ahead > lead else first
-
-
-@entry
-def route_weighted_by_key(
-    keys: Keys, weights: Counts, out: Indices, identity: Identity, loads: Counts, capacities: Capacities
-) -> None:
-    """Route every key to its first candidate."""
-    for i in range(keys.size):
-        worker = draw_candidate(capacities, keys[i], identity.salt, 0)
-        loads[worker] += weights[i]
-        out[i] = worker
-
-
 @entry
 def route_weighted(
     keys: Keys,
@@ -82,7 +35,6 @@ def route_weighted(
     messages: int,
     identity: Identity,
     loads: Counts,
-    capacities: Capacities,
     rules: Rules,
 ) -> int:
     """Route by CHOICES or IN_TURN. As in `routing`, out[i] is the counter of a hot key or -1, then the worker.
@@ -96,7 +48,7 @@ def route_weighted(
             worker = np.int64(turn)
             turn = turn + 1 if turn + 1 < workers else 0
         else:
-            worker = _least_of(keys[i], identity, loads, capacities, rules.choices if out[i] >= 0 else 2, start)
+            worker = least_of_few(loads, keys[i], identity, start, rules.choices if out[i] >= 0 else 2)
         loads[worker] += weights[i]
         start = start + 1 if start + 1 < workers else 0
         out[i] = worker
@@ -105,19 +57,13 @@ def route_weighted(
 
 @part
 def _row(
-    rules: Rules,
-    candidates: Candidates,
-    counter: Int,
-    key: np.uint64,
-    identity: Identity,
-    loads: Counts,
-    capacities: Capacities,
+    rules: Rules, candidates: Candidates, counter: Int, key: np.uint64, identity: Identity, loads: Counts
 ) -> np.int64:
     """Return the row with the candidates of a hot key; -1 if it has no list of its own and must be treated as cold."""
     if rules.hot == ANYONE:
         return np.int64(EVERYONE)
     if rules.hot == CHOICES:
-        return np.int64(row_of_key(candidates, counter, key, identity, loads, capacities, rules.choices))
+        return np.int64(row_of_key(candidates, counter, key, identity, loads, rules.choices))
     row = np.int64(candidates.row_of[counter])
     return row if row >= 0 and candidates.owner[row] == key else np.int64(-1)
 
@@ -129,27 +75,24 @@ def route_weighted_by_levels(
     out: Indices,
     messages: int,
     identity: Identity,
-    loads: Counts,
-    relative: RelativeLoads,
-    capacities: Capacities,
+    balance: WeightedBalance,
     candidates: Candidates,
     rules: Rules,
 ) -> None:
-    """Route by ANYONE, CHOICES or OWN_LIST. `relative` shows `loads`, before and after."""
-    workers = loads.size
-    start = (identity.start + messages) % workers
+    """Route by ANYONE, CHOICES or OWN_LIST. The levels of `balance` show its loads, before and after."""
+    loads = balance.loads
+    start = (identity.start + messages) % loads.size
     for i in range(keys.size):
         row = np.int64(-1)
         if out[i] >= 0:
-            row = _row(rules, candidates, out[i], keys[i], identity, loads, capacities)
+            row = _row(rules, candidates, out[i], keys[i], identity, loads)
         if row >= 0:
-            worker = least_relative(relative, candidates.rows, row, candidates.least_relative[row], start)
-            candidates.least_relative[row] = relative.values[worker]
+            worker = least_weighted(balance, candidates.rows, row, candidates.least[row], start)
+            candidates.least[row] = loads[worker]
         elif rules.hot == OWN_LIST:
-            worker = _first_or_second(keys[i], identity, loads, capacities, LEAD * rules.unit)
+            worker = first_or_second(loads, keys[i], identity, LEAD * rules.unit)
         else:
-            worker = _least_of(keys[i], identity, loads, capacities, 2, start)
-        loads[worker] += weights[i]
-        set_value(relative, worker, loads[worker] * capacities.inverse[worker])
-        start = start + 1 if start + 1 < workers else 0
+            worker = least_of_few(loads, keys[i], identity, start, 2)
+        add_weight(balance, worker, weights[i])
+        start = start + 1 if start + 1 < loads.size else 0
         out[i] = worker

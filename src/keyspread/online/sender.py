@@ -1,21 +1,19 @@
 """The sender of one source: it picks the worker of every message, from nothing but what it has routed itself."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
-from keyspread.deprecation import current_names
 from keyspread.heavy_hitters import HeavyHitter, SpaceSaving
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.routing import clear_candidates
 from keyspread.one_thread import OneThread
 from keyspread.online import decay, hotness, snapshot
 from keyspread.online.decay import fade_every
-from keyspread.online.settings import Settings
-from keyspread.schemes import Scheme, State, online_scheme
+from keyspread.online.settings import TOLERANCE, SenderSettings
+from keyspread.schemes import Scheme, State, online_scheme, resolve
 
 _NO_SHARES = np.empty(0, np.float64)
 
@@ -23,18 +21,15 @@ _NO_SHARES = np.empty(0, np.float64)
 class Sender:
     """Routes hashes to workers 0 … n-1: the same for the same seed, source and messages, in batches or one by one.
 
-    `scheme` is one of `SCHEMES`. Parameters that a scheme does not use are accepted.
+    `scheme` is one of `SCHEMES`. An option that does not apply to the scheme is refused.
 
     - `source`: the number of this sender; `seed`: decides the candidates of every key, the same for all senders
-    - `threshold`: the minimum share of a hot key (default 1/(5n))
-    - `tolerance`: the imbalance that D-Choices and per-key allow (the paper's epsilon)
-    - `counters`: how many keys are counted to find the hot ones (default 2/threshold). Its old name, `capacity`,
-      still works, with a DeprecationWarning
+    - `threshold`: the minimum share of a hot key (default 1/(5n)); of schemes that treat hot keys differently
+    - `tolerance`: the imbalance that D-Choices and per-key allow (the paper's epsilon; default 1e-4)
+    - `counters`: how many keys are counted to find the hot ones (default 2/threshold)
     - `choices`: the number of workers per hot key of `greedy`
     - `half_life`: a number of messages after which counts and loads are halved; None: never; "auto": old counts lose
       weight when the hot keys change, and only then
-    - `capacities`: one number per worker, if they differ. The least loaded worker is then the one with the least load
-      per capacity, and a worker is a candidate in proportion to its capacity
 
     A sender belongs to one thread at a time: `route` raises a ThreadError while another thread is in it. Use one sender
     per thread, each with its own `source`. Reading (`loads`, `head`, `snapshot`, …) waits until `route` has returned.
@@ -55,26 +50,22 @@ class Sender:
         source: int = 0,
         seed: int = 0,
         threshold: float | None = None,
-        tolerance: float = 1e-4,
+        tolerance: float = TOLERANCE,
         counters: int | None = None,
         choices: int | None = None,
         half_life: float | str | None = None,
-        capacities: Sequence[float] | None = None,
-        capacity: int | None = None,
     ) -> None:
         self._scheme: Scheme = online_scheme(scheme)
-        settings = Settings.of(
-            self._scheme,
-            workers,
-            source=source,
-            seed=seed,
-            threshold=threshold,
-            tolerance=tolerance,
-            choices=choices,
-            half_life=half_life,
-            capacities=capacities,
-            **current_names({"counters": counters, "capacity": capacity}),
+        options = resolve(scheme).require(
+            {
+                "threshold": threshold,
+                "tolerance": None if tolerance == TOLERANCE else tolerance,  # the default applies to any scheme
+                "counters": counters,
+                "choices": choices,
+                "half_life": half_life,
+            }
         )
+        settings = SenderSettings.of(self._scheme, workers, source=source, seed=seed, **options)
         self._state = State.of(settings, self._scheme.choices(settings, _NO_SHARES))
         self._state.fade_at = fade_every(self._scheme, settings)
         self._one_thread = _guard()
@@ -99,8 +90,6 @@ class Sender:
         with self._one_thread:
             added = keys.size if weighed is None else checks.weight_of(weighed)
             checks.total("the sum of all loads", int(self._state.balance.loads.sum()), added)
-            if weighed is None and self._state.settings.capacities is not None:
-                weighed = np.ones(keys.size, np.int64)
             return self._routed(keys, weighed)
 
     def _routed(self, keys: npt.NDArray[np.uint64], weighed: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int32]:
@@ -113,7 +102,7 @@ class Sender:
                 routed = self._scheme.route(self._state, keys[done:stop], out[done:stop])
             else:
                 stop = min(keys.size, done + self._until_pause())
-                self._scheme.route_uneven(self._state, keys[done:stop], weighed[done:stop], out[done:stop])
+                self._scheme.route_weighted(self._state, keys[done:stop], weighed[done:stop], out[done:stop])
                 routed = stop - done
             self._state.messages += routed
             done += routed
@@ -151,9 +140,6 @@ class Sender:
         if state.heavy_hitters is not None:
             state.heavy_hitters.fade()
             state.candidates.least[:] >>= 1
-            # A load that is halved and rounded down is less than half of what it was by at most 1/2.
-            rounded = state.candidates.least_relative / 2 - state.capacities.inverse.max()
-            state.candidates.least_relative[:] = np.maximum(0, rounded)
             self._scheme.find_counters(state)
 
     def _fade_by_change(self) -> None:
@@ -205,7 +191,7 @@ class Sender:
         return self._state.settings.workers
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SenderSettings:
         """The settings of this sender, with every default filled in."""
         return self._state.settings
 
@@ -234,9 +220,9 @@ class Sender:
         state = self._state
         balance = state.balance
         counters = () if state.heavy_hitters is None else state.heavy_hitters.arrays
-        copies: list[npt.NDArray[Any]] = [balance.levels, balance.digests, *state.capacities]
+        copies: list[npt.NDArray[Any]] = [balance.levels, balance.digests]
         copies += state.candidates if self._scheme.tracks_head else ()
-        copies += state.relative or ()
+        copies += state.weighted_balance[1:] if state.weighted_balance is not None else ()  # it shares the loads
         return {
             "loads": balance.loads.nbytes,
             "heavy_hitters": sum(array.nbytes for array in counters),

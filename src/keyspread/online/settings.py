@@ -1,7 +1,9 @@
-"""The settings of a sender, checked and complete. Its defaults are set here; the threshold's is in `threshold.py`."""
+"""The settings of senders: those that a caller chooses, and those of one sender, checked and complete.
+
+Defaults are set here; the threshold's is in `threshold.py`.
+"""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +11,8 @@ from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.heavy_hitters import MOST_COUNTERS
 from keyspread.threshold import checked_threshold
+
+TOLERANCE = 1e-4
 
 
 class _Rule(Protocol):
@@ -24,6 +28,28 @@ class _Rule(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
+    """What is chosen for the senders of an online scheme: `spread(…, sender=Settings(seed=7))`.
+
+    It may be used for several schemes: one that has no use for a value ignores it. A scheme checks the values that it
+    is used with, together with the number of workers and the threshold.
+
+    >>> Settings(half_life="auto")
+    Settings(seed=0, counters=None, choices=None, half_life='auto')
+    """
+
+    seed: int = 0
+    """The seed: together with the key it decides the candidates of a key."""
+    counters: int | None = None
+    """The number of keys that are counted to find hot ones. Default: 2/threshold."""
+    choices: int | None = None
+    """The number of workers that a hot key may use with `greedy`."""
+    half_life: float | str | None = None
+    """Messages after which counts and loads are halved; "auto": old counts lose weight when the hot keys change, and
+    only then; None (the default): nothing is forgotten."""
+
+
+@dataclass(frozen=True)
+class SenderSettings:
     """The settings of one sender: every value is checked, and every default is filled in.
 
     `Sender.settings` returns them.
@@ -51,8 +77,6 @@ class Settings:
     half_life: int | str | None
     """Messages after which counts and loads are halved; "auto": old counts lose weight when the hot keys change, and
     only then; None (the default): nothing is forgotten."""
-    capacities: tuple[float, ...] | None = None
-    """The capacity of every worker, as a multiple of the mean; None (the default): all are equal."""
 
     @classmethod
     def of(
@@ -63,12 +87,11 @@ class Settings:
         source: int = 0,
         seed: int = 0,
         threshold: float | None = None,
-        tolerance: float = 1e-4,
+        tolerance: float = TOLERANCE,
         counters: int | None = None,
         choices: int | None = None,
         half_life: float | str | None = None,
-        capacities: Sequence[float] | None = None,
-    ) -> "Settings":
+    ) -> "SenderSettings":
         """Check the parameters and fill in the defaults."""
         workers = checks.whole_number("workers", workers)
         threshold = checked_threshold(threshold, workers)
@@ -83,7 +106,6 @@ class Settings:
             counters=_checked_counters(counters, threshold) if scheme.tracks_head else 0,
             fixed_choices=None if choices is None else checks.whole_number("choices", choices),
             half_life=_checked_half_life(half_life),
-            capacities=checks.capacities(capacities, workers),
         )
 
 

@@ -9,7 +9,7 @@ Kernels trust the arrays that they are given, so nothing reaches them unchecked.
 import json
 import struct
 import zlib
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,10 @@ from keyspread.heavy_hitters import Mark
 from keyspread.kernels import summary as counting
 from keyspread.kernels.balance import regroup
 from keyspread.online.decay import fade_every
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes import Scheme, State, online_scheme
 
-FRAME = Frame(b"KSND", version=4, what="a snapshot of a keyspread Sender", origin="Sender.snapshot()")
+FRAME = Frame(b"KSND", version=5, what="a snapshot of a keyspread Sender", origin="Sender.snapshot()")
 
 _SCALARS = ("messages", "turn", "choices", "margin", "unit", "review_at", "fade_at")
 """Fields of the state that are stored as they are."""
@@ -42,7 +42,7 @@ _TYPES = {
     "mark": np.int64,
     "listed": np.int64,
     "list_keys": np.uint64,
-    "list_sizes": np.float64,
+    "list_sizes": np.int64,
 }
 """All arrays that a snapshot may hold."""
 
@@ -147,19 +147,13 @@ def _whole(values: npt.NDArray[np.int64]) -> bool:
     return bool(values.min() >= 0) and float(values.sum(dtype=np.float64)) <= 1.001 * checks.LARGEST_TOTAL
 
 
-def _settings(scheme: Scheme, given: dict[str, Any]) -> Settings:
+def _settings(scheme: Scheme, given: dict[str, Any]) -> SenderSettings:
     """Return settings that a sender of this scheme can have."""
-    if given["capacities"] is not None:
-        given["capacities"] = tuple(checks.number("a capacity", one) for one in given["capacities"])
     options = {name: value for name, value in given.items() if name != "fixed_choices"}
     if not scheme.tracks_head:
         _check("counters", options["counters"] == 0)
         options["counters"] = None
-    checked = Settings.of(scheme, choices=given["fixed_choices"], **options)
-    if checked.capacities is not None:
-        # They are multiples of their mean already, and dividing by a mean of 0.9999999 would change them.
-        _check("capacities", abs(sum(given["capacities"]) / checked.workers - 1) < 1e-6)
-        checked = replace(checked, capacities=given["capacities"])
+    checked = SenderSettings.of(scheme, choices=given["fixed_choices"], **options)
     # As text: in Python false is equal to 0, and 300.0 to 300.
     _check("settings", _as_text(asdict(checked)) == _as_text(given))
     return checked
@@ -169,7 +163,7 @@ def _as_text(settings: dict[str, Any]) -> str:
     return json.dumps(settings, sort_keys=True)
 
 
-def _check_header(header: dict[str, Any], scheme: Scheme, settings: Settings) -> None:
+def _check_header(header: dict[str, Any], scheme: Scheme, settings: SenderSettings) -> None:
     most = checks.LARGEST_TOTAL
     messages = checks.whole_number("messages", header["messages"], 0, most)
     checks.whole_number("turn", header["turn"], 0, settings.workers - 1)
@@ -214,11 +208,11 @@ def _mark(mark: npt.NDArray[np.int64], total: Any, counts: npt.NDArray[np.int64]
     return Mark(mark, total)
 
 
-def _check_lists(arrays: _Arrays, settings: Settings) -> None:
+def _check_lists(arrays: _Arrays, settings: SenderSettings) -> None:
     listed, sizes = arrays["listed"], arrays["list_sizes"]
     _check("lists", listed.size == sizes.size == arrays["list_keys"].size and _within(listed, 0, settings.counters))
     # A list without workers would route to worker -1. Only keys that need more than one worker have a list.
-    _check("sizes of lists", bool(((sizes >= 1) & (sizes <= 1.001 * settings.workers)).all()))
+    _check("sizes of lists", _within(sizes, 1, settings.workers + 1))
 
 
 def _within(values: npt.NDArray[Any], first: int, end: int) -> bool:

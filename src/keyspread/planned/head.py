@@ -1,14 +1,12 @@
 """The hot keys of a plan. They are stored as arrays, because a plan may have tens of thousands of them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
-from typing import Any, overload
+from itertools import chain
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
-
-from keyspread.kernels import planned_routing
 
 
 @dataclass(frozen=True)
@@ -34,19 +32,12 @@ class HotKey:
         """The number of messages of the key that were counted."""
         return sum(self.weights)
 
-    @classmethod
-    def by_weight(cls, key: int, pieces: Mapping[int, int]) -> "HotKey":
-        """Cut in proportion to the weights, which is right on average for any batch like the counted one."""
-        whole = sum(pieces.values())
-        ends = tuple(done * planned_routing.SLOTS // whole for done in accumulate(pieces.values()))
-        return cls(key, tuple(pieces), tuple(pieces.values()), ends)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Head(Sequence[HotKey]):
     """Hot keys, hottest first: a read-only sequence of `HotKey`. The pieces of key k are first[k] … first[k + 1] - 1.
 
-    >>> head = Head.of([HotKey.by_weight(7, {0: 30, 1: 10})])
+    >>> head = Head.of([HotKey(7, workers=(0, 1), weights=(30, 10), ends=(3 * 2**29, 2**31))])
     >>> head[0].workers, head.ends.tolist() == [3 * 2**29, 2**31]
     ((0, 1), True)
     """
@@ -109,7 +100,9 @@ class Head(Sequence[HotKey]):
 
     def __eq__(self, other: object) -> bool:
         """Return whether the other sequence has equal hot keys in the same order."""
-        return isinstance(other, Sequence) and len(self) == len(other) and all(map(_equal, self, other))
+        if not isinstance(other, Sequence) or len(self) != len(other):
+            return False
+        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
     def __hash__(self) -> int:
         """Return a hash of what `==` compares."""
@@ -118,7 +111,3 @@ class Head(Sequence[HotKey]):
     def __repr__(self) -> str:
         """Show all hot keys."""
         return repr(tuple(self))
-
-
-def _equal(one: Any, other: Any) -> bool:
-    return bool(one == other)

@@ -8,7 +8,6 @@ same worker at every sender and in every batch, as far as balance allows. The ta
 sender keeps nothing between batches: a batch that is retried is routed the same.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,6 @@ def route(
     source: int = 0,
     threshold: float | None = None,
     weights: npt.NDArray[Any] | None = None,
-    capacities: Sequence[float] | None = None,
 ) -> npt.NDArray[np.int32]:
     """Return the worker of every message in one sender's part of a batch.
 
@@ -38,8 +36,7 @@ def route(
     >>> np.bincount(route(part, workers=4, source=2)).tolist()
     [25, 25, 25, 25]
     """
-    planned = plan_part(hashes, workers, source=source, threshold=threshold, weights=weights, capacities=capacities)
-    return planned.route(hashes)
+    return plan_part(hashes, workers, source=source, threshold=threshold, weights=weights).route(hashes)
 
 
 def plan_part(
@@ -49,22 +46,21 @@ def plan_part(
     source: int = 0,
     threshold: float | None = None,
     weights: npt.NDArray[Any] | None = None,
-    capacities: Sequence[float] | None = None,
 ) -> Plan:
     """Return the plan by which one sender routes its part of a batch."""
     keys = checks.hashes(hashes)
-    aim = Aim.of(workers, capacities, tolerance=0.0, most_moved=None)
+    aim = Aim.of(workers, tolerance=0.0, most_moved=None)
     threshold = checked_threshold(threshold, aim.workers)
     source = checks.whole_number("source", source, minimum=0, maximum=2**62)
-    whole = None if weights is None else checks.weights(weights, keys.size)
-    table = _common_table(aim)
-    return plan_unchecked(keys, aim, table, threshold, table.buckets.size, _first_worker(source, aim.workers), whole)
+    checked_weights = None if weights is None else checks.weights(weights, keys.size)
+    table, first = _common_table(aim.workers), _first_worker(source, aim.workers)
+    return plan_unchecked(keys, aim, table, threshold, table.buckets.size, first, checked_weights)
 
 
-def _common_table(aim: Aim) -> Plan:
+def _common_table(workers: int) -> Plan:
     """Return the plan that all senders plan around: buckets only."""
-    owners = np.arange(BUCKETS_PER_WORKER * aim.workers, dtype=np.int32) % np.int32(aim.workers)
-    return Plan(aim.workers, owners, (), np.zeros(aim.workers, np.int64), capacities=aim.capacities)
+    owners = np.arange(BUCKETS_PER_WORKER * workers, dtype=np.int32) % np.int32(workers)
+    return Plan(workers, owners, (), np.zeros(workers, np.int64))
 
 
 def _first_worker(source: int, workers: int) -> int:

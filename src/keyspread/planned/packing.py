@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,34 +39,24 @@ class Counts:
 
 @dataclass(frozen=True)
 class Aim:
-    """The goal of a plan: loads in proportion to capacities, and how far they may be off."""
+    """The goal of a plan: even loads, how far they may be off, and how much may move for them."""
 
     workers: int
-    capacities: tuple[float, ...] | None = None  # multiples of the mean
     tolerance: float = 0.0
     most_moved: float | None = None
 
     @classmethod
-    def of(cls, workers: int, capacities: Any, tolerance: float, most_moved: float | None) -> "Aim":
+    def of(cls, workers: int, tolerance: float, most_moved: float | None) -> "Aim":
         """Check the arguments of a caller."""
         return cls(
             checks.whole_number("workers", workers),
-            checks.capacities(capacities, workers),
             checks.not_negative("tolerance", tolerance),
             None if most_moved is None else checks.not_negative("most_moved", most_moved),
         )
 
-    def limits(self, total: int, tolerance: float) -> npt.NDArray[np.int64]:
-        """Return the largest load of each worker, which is at most everything."""
-        slack = np.floor(min(tolerance * total, 1e290))
-        limits: npt.NDArray[np.int64]
-        if self.capacities is None:
-            limits = np.full(self.workers, -(-total // self.workers) + int(min(slack, total)))
-        else:
-            capacities = np.array(self.capacities)
-            exact = np.ceil(total * capacities / self.workers + slack * capacities)
-            limits = np.minimum(exact, 2.0**62).astype(np.int64)
-        return limits.clip(max=total)
+    def limit(self, total: int, tolerance: float) -> int:
+        """Return the largest load of a worker, which is at most everything."""
+        return min(total, -(-total // self.workers) + int(min(tolerance * total, total)))
 
 
 class _Previous:
@@ -100,8 +89,8 @@ def _last_index(of: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt
     """Return for each of the `values` its last position in `of`, or -1."""
     order = np.argsort(of, kind="stable")
     at = np.searchsorted(of[order], values, side="right") - 1
-    found = np.append(order, -1)[at]
-    return np.where(np.append(of, 0)[found] == values, found, -1)
+    last = np.append(order, -1)[at]
+    return np.where(np.append(of, 0)[last] == values, last, -1)
 
 
 def place(counts: Counts, aim: Aim, previous: Plan | None = None, first_worker: int = 0) -> Plan:
@@ -135,14 +124,12 @@ class _Packer:
         self._counts, self._aim, self._before, self._first_worker = counts, aim, before, first_worker
         self._total = counts.total
         self._largest_first = _largest_first(counts.buckets)
-        self._inverse = np.ones(aim.workers) if aim.capacities is None else 1 / np.array(aim.capacities)
 
     def place_within(self, tolerance: float) -> Plan:
         """Return a plan in which no worker exceeds its share by more than the tolerance, if buckets allow it."""
         counts, aim, before, total = self._counts, self._aim, self._before, self._total
-        room = packing.new_room(
-            aim.limits(total, 0.0), aim.limits(total, tolerance), self._inverse, self._first_worker % aim.workers
-        )
+        even, at_most = aim.limit(total, 0.0), aim.limit(total, tolerance)
+        room = packing.new_room(aim.workers, even, at_most, self._first_worker % aim.workers)
         owners = before.buckets.copy()
         packing.pack_buckets(counts.buckets, self._largest_first.copy(), owners, room)
         most = counts.hashes.size + aim.workers + before.workers.size
@@ -155,7 +142,7 @@ class _Packer:
         cuts.cut_by_weight(first, weights, ends)
         head = Head(counts.hashes, first, workers, weights, ends)
         share_moved = moved / total if before.known and total else 0.0
-        return Plan(aim.workers, owners, head, room.loads, share_moved, aim.capacities)
+        return Plan(aim.workers, owners, head, room.loads, share_moved)
 
 
 def _largest_first(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

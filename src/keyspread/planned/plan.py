@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any
@@ -13,7 +13,6 @@ import numpy.typing as npt
 from keyspread import checks
 from keyspread.drawing.picture import Drawn, Picture, Table, of_loads
 from keyspread.errors import InputError
-from keyspread.evaluation import metrics
 from keyspread.kernels import cuts, planned_routing
 from keyspread.planned.head import Head, HotKey
 
@@ -29,7 +28,6 @@ class Plan(Drawn):
     - `head`: the hot keys, hottest first
     - `loads`: the messages planned for each worker
     - `moved`: the share of the messages whose worker did not have their bucket or hot key in the previous plan
-    - `capacities`: those of the workers, as multiples of their mean; None if they are equal
 
     >>> from keyspread import plan
     >>> table = plan(np.array([7] * 90 + [8] * 10), workers=2)
@@ -43,8 +41,7 @@ class Plan(Drawn):
     buckets: npt.NDArray[np.int32]
     head: Sequence[HotKey]
     loads: npt.NDArray[np.int64]
-    moved: float = field(default=0.0)
-    capacities: tuple[float, ...] | None = None
+    moved: float = 0.0
 
     @cached_property
     def pieces(self) -> Head:
@@ -94,18 +91,15 @@ class Plan(Drawn):
             shift=shift,
         )
 
-    def with_cuts(self, ends: Sequence[Sequence[int]]) -> "Plan":
-        """Return the same plan with its hot keys cut at these slots."""
-        return self.with_ends(np.array([*chain.from_iterable(ends)], np.int64))
-
     def with_ends(self, ends: npt.NDArray[np.int64]) -> "Plan":
         """Return the same plan with its pieces cut at these slots, which are those of all hot keys in a row."""
         return replace(self, head=replace(self.pieces, ends=ends))
 
     @property
     def imbalance(self) -> float:
-        """The imbalance of the planned loads: the largest load (per capacity) as a share, minus 1/n."""
-        return metrics.imbalance(self.loads, self.capacities)
+        """The imbalance of the planned loads: the largest load as a share, minus 1/n; 0 without any."""
+        total = self.loads.sum()
+        return float(self.loads.max() / total - 1 / self.workers) if total else 0.0
 
     def __eq__(self, other: object) -> bool:
         """Return whether two plans route the same and were made for the same loads."""
@@ -119,7 +113,7 @@ class Plan(Drawn):
     def _compared(self) -> tuple[Any, ...]:
         head = self.pieces
         arrays = (self.buckets, self.loads, head.hashes, head.first, head.workers, head.weights, head.ends)
-        return self.workers, self.moved, self.capacities, *(array.tobytes() for array in arrays)
+        return self.workers, self.moved, *(array.tobytes() for array in arrays)
 
     def __repr__(self) -> str:
         """Describe the plan in one line."""
@@ -158,7 +152,6 @@ class Plan(Drawn):
             ],
             "loads": self.loads.tolist(),
             "moved": self.moved,
-            "capacities": self.capacities,
         }
         return json.dumps(content)
 
@@ -199,14 +192,11 @@ class Plan(Drawn):
             ),
             loads=_whole(content["loads"], np.int64),
             moved=checks.number("moved", content["moved"]),
-            capacities=_numbers(content.get("capacities")),
         )
 
     def _check(self) -> None:
         """Refuse a plan that would route outside its workers."""
         head = self.pieces
-        if self.capacities is not None:
-            checks.capacities(self.capacities, self.workers)
         named = np.concatenate([self.buckets, head.workers])
         inside = self.buckets.size > 0 and named.min() >= 0 and named.max() < self.workers
         first = np.zeros(head.ends.size, bool)  # whether a piece is the first of its key
@@ -223,14 +213,10 @@ class Plan(Drawn):
 
 def _whole(numbers: Iterable[Any], kind: type[np.int32] | type[np.int64]) -> npt.NDArray[Any]:
     """Return an array of whole numbers; raise if one is anything else, such as true, or does not fit."""
-    found = [*numbers]
-    if not {*map(type, found)} <= {int}:
-        raise ValueError(f"{next(one for one in found if type(one) is not int)!r:.100} is not a whole number")
-    return np.array(found, kind)
-
-
-def _numbers(values: Any) -> tuple[float, ...] | None:
-    return None if values is None else tuple(checks.number("a capacity", value) for value in values)
+    values = [*numbers]
+    if not {*map(type, values)} <= {int}:
+        raise ValueError(f"{next(value for value in values if type(value) is not int)!r:.100} is not a whole number")
+    return np.array(values, kind)
 
 
 def buckets_of(keys: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int64]:

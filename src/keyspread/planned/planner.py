@@ -7,7 +7,7 @@
 A plan has one entry per bucket and a few per hot key, however many keys there are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ def plan(
     threshold: float | None = None,
     buckets: int | None = None,
     weights: npt.NDArray[Any] | None = None,
-    capacities: Sequence[float] | None = None,
     tolerance: float = 0.0,
     most_moved: float | None = None,
 ) -> Plan:
@@ -45,7 +44,7 @@ def plan(
     allowed for that, and more if otherwise a share of more than `most_moved` of the messages would have to move.
 
     With `weights` (one whole number per message, such as bytes or microseconds of work) the load of a worker is their
-    sum. With `capacities` (one number per worker) each worker gets its share in proportion to them.
+    sum.
 
     Args:
         hashes: The hash of every message, as `hash_keys` returns it.
@@ -54,7 +53,6 @@ def plan(
         threshold: The minimum share of a hot key, by default 1/(5·workers).
         buckets: The number of hash buckets, by default 64 per worker.
         weights: The weight of every message, by default 1.
-        capacities: The relative size of every worker, by default equal.
         tolerance: The imbalance that is allowed to move fewer keys.
         most_moved: The largest share of the messages that should move to another worker than in `previous`.
 
@@ -72,10 +70,10 @@ def plan(
     keys = checks.hashes(hashes)
     workers = checks.whole_number("workers", workers)
     threshold = checked_threshold(threshold, workers)
-    aim = Aim.of(workers, capacities, tolerance, most_moved)
+    aim = Aim.of(workers, tolerance, most_moved)
     count = bucket_count(workers, previous, buckets)
-    whole = None if weights is None else checks.weights(weights, keys.size)
-    return plan_unchecked(keys, aim, previous, threshold, count, weights=whole)
+    checked_weights = None if weights is None else checks.weights(weights, keys.size)
+    return plan_unchecked(keys, aim, previous, threshold, count, weights=checked_weights)
 
 
 def plan_unchecked(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keyspread.kernels.choices import find_choices
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Shares
 
@@ -12,7 +12,8 @@ class DChoices(HeadAndTail):
     """Hot keys go to the least loaded of d hashed workers; cold keys to the less loaded of two."""
 
     name, aliases = "d-choices", ("dc",)
+    options = ("tolerance", *HeadAndTail.options)
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return d; with d = n this is W-Choices."""
         return int(find_choices(np.cumsum(head), settings.workers, settings.tolerance))

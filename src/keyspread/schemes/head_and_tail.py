@@ -15,6 +15,7 @@ class HeadAndTail(Scheme):
     """A cold key goes to the less loaded of two candidates, as in PKG; a hot key to the least loaded of `choices`."""
 
     tracks_head = True
+    options = ("threshold", "counters", *Scheme.options)
 
     def route(self, state: State, keys: Keys, out: Workers) -> int:
         """Route by Algorithm 1."""
@@ -28,13 +29,13 @@ class HeadAndTail(Scheme):
         self.route_marked(state, keys[:seen], out[:seen])
         return seen
 
-    def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Route messages that have these weights, or workers that have different capacities."""
+    def route_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+        """Route messages that have these weights."""
         assert state.heavy_hitters is not None
         state.heavy_hitters.make_room_for_weights()
         summary, threshold = state.heavy_hitters.arrays, state.settings.threshold
         observe_weighted(summary, keys, weights, out, threshold, state.margin)
-        self.route_marked_uneven(state, keys, weights, out)
+        self.route_marked_weighted(state, keys, weights, out)
 
     def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
         """Route messages whose entry in `out` says whether they are hot."""
@@ -49,5 +50,4 @@ class HeadAndTail(Scheme):
         if state.choices >= balance.loads.size:
             route_head_to_anyone(keys, out, messages, identity, balance, state.candidates)
         else:
-            capacities, candidates = state.capacities, state.candidates
-            route_head_to_row(keys, out, messages, identity, balance, capacities, candidates, state.choices)
+            route_head_to_row(keys, out, messages, identity, balance, state.candidates, state.choices)

@@ -1,8 +1,7 @@
 """Key grouping: the hash of a key decides its worker. The skew of the keys becomes the skew of the workers."""
 
 from keyspread.kernels.routing import route_by_key
-from keyspread.kernels.weighted_routing import route_weighted_by_key
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.scheme import Keys, Scheme, Shares, Weights, Workers
 from keyspread.schemes.state import State
 
@@ -12,7 +11,7 @@ class KeyGrouping(Scheme):
 
     name, aliases = "key", ("kg",)
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return 1."""
         return 1
 
@@ -21,6 +20,6 @@ class KeyGrouping(Scheme):
         route_by_key(keys, out, state.identity, state.balance.loads)
         return keys.size
 
-    def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Route every message to the first candidate of its key; a worker is one in proportion to its capacity."""
-        route_weighted_by_key(keys, weights, out, state.identity, state.balance.loads, state.capacities)
+    def route_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+        """Route every message to the first candidate of its key, whatever it weighs."""
+        self.route_ignoring_weights(state, keys, weights, out)

@@ -21,14 +21,14 @@ from keyspread.kernels.candidate_lists import (
     route_head_to_own_row,
     write_lists,
 )
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Keys, Shares, Workers
 from keyspread.schemes.state import State
 
 Counters = npt.NDArray[np.int64]
-Sizes = npt.NDArray[np.float64]
-"""Lengths of lists, in workers of mean capacity."""
+Lengths = npt.NDArray[np.int64]
+"""Numbers of workers on lists."""
 
 _SLACK = 1.25  # a quarter more workers than the share fills: other hot keys use the same workers
 _STEP = 8  # a list that is too short grows by 1/8
@@ -45,19 +45,20 @@ class PerKey(HeadAndTail):
     """
 
     name, aliases = "per-key", ("pk",)
+    options = ("tolerance", *HeadAndTail.options)
     recommended: ClassVar[dict[str, Any]] = {"half_life": "auto"}
     sizes_each_key = True
     hot = weighted_routing.OWN_LIST
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return the number of workers of the hottest key."""
         return int(self.choices_of_each(settings, head).max(initial=min(2, settings.workers)))
 
-    def choices_of_each(self, settings: Settings, head: Shares) -> Workers:
+    def choices_of_each(self, settings: SenderSettings, head: Shares) -> Workers:
         """Return the length of each list; that of the hottest key at its longest."""
-        sizes = _sizes(head, settings.workers)
-        sizes[:1] = np.maximum(sizes[:1], _workers_to_reach(head[sizes > 2].sum(), settings.workers))
-        return sizes.astype(np.int32)
+        lengths = _lengths(head, settings.workers)
+        lengths[:1] = np.maximum(lengths[:1], _workers_to_reach(head[lengths > 2].sum(), settings.workers))
+        return lengths.astype(np.int32)
 
     def review(self, state: State) -> None:
         """Compute the lists of all hot keys. Together they reach as many workers as the head needs."""
@@ -68,15 +69,12 @@ class PerKey(HeadAndTail):
         shares = (counts - np.sqrt(counts * state.unit)) / total
         remembered = total / state.unit
         forgotten = 1 - remembered / max(remembered, state.messages)
-        sizes = _adjusted(state, counters, keys, _sizes(shares, workers, forgotten))
-        several = sizes > min(2, workers)
-        counters, keys, sizes = counters[several], keys[several], sizes[several]
-        needed = 1.0 * max(_workers_to_reach(shares[several].sum(), workers), math.ceil(forgotten * workers))
-        write_lists(
-            state.candidates, counters, keys, sizes, needed, state.identity, state.balance.loads, state.capacities
-        )
-        # Capacities of all workers may sum to slightly more than their number, because of rounding.
-        state.choices = min(workers, math.ceil(sizes.max(initial=min(2, workers))))
+        lengths = _adjusted(state, counters, keys, _lengths(shares, workers, forgotten))
+        several = lengths > min(2, workers)
+        counters, keys, lengths = counters[several], keys[several], lengths[several]
+        needed = max(_workers_to_reach(shares[several].sum(), workers), math.ceil(forgotten * workers))
+        write_lists(state.candidates, counters, keys, lengths, needed, state.identity, state.balance.loads)
+        state.choices = int(lengths.max(initial=min(2, workers)))
 
     def find_counters(self, state: State) -> None:
         """Find the list of every counter again."""
@@ -87,14 +85,13 @@ class PerKey(HeadAndTail):
         """Return the owners and lengths of the lists: they depend on the past, so they cannot be computed again."""
         counters = np.flatnonzero(state.candidates.row_of >= 0)
         keys = state.candidates.owner[state.candidates.row_of[counters]]
-        sizes, least = np.zeros(counters.size), np.zeros(counters.size)
-        measure_lists(state.candidates, counters, keys, state.balance.loads, state.capacities, sizes, least)
-        return {"listed": counters, "list_keys": keys, "list_sizes": sizes}
+        lengths, _ = _measured(state, counters, keys)
+        return {"listed": counters, "list_keys": keys, "list_sizes": lengths}
 
     def restore_lists(self, state: State, lists: Mapping[str, npt.NDArray[Any]]) -> None:
         """Write the lists that `saved_lists` returned."""
-        counters, keys, sizes = lists["listed"], lists["list_keys"], lists["list_sizes"]
-        write_lists(state.candidates, counters, keys, sizes, 0.0, state.identity, state.balance.loads, state.capacities)
+        counters, keys, lengths = lists["listed"], lists["list_keys"], lists["list_sizes"]
+        write_lists(state.candidates, counters, keys, lengths, 0, state.identity, state.balance.loads)
 
     def route_marked(self, state: State, keys: Keys, out: Workers) -> None:
         """Route each hot message to the least loaded worker of its key's list."""
@@ -119,25 +116,30 @@ def _hottest_first(state: State) -> tuple[Counters, Keys, Counters]:
     return hot, summary.keys[hot], summary.counts[hot]
 
 
-def _sizes(shares: Shares, workers: int, forgotten: float = 0.0) -> Sizes:
+def _lengths(shares: Shares, workers: int, forgotten: float = 0.0) -> Lengths:
     """Return ⌈1.25·p·n⌉ + 1, at most all workers; more if the past was forgotten, since shares are then known late."""
     caution = _CAUTION * forgotten
     # 0.08 * 100 * 1.25 is 10, not 10.000000000000002
-    wanted = np.ceil(_SLACK * (1 + caution) * shares * workers + caution - 1e-9) + 1
-    sizes: Sizes = np.minimum(wanted, workers)
-    return sizes
+    lengths = np.ceil(_SLACK * (1 + caution) * shares * workers + caution - 1e-9) + 1
+    return np.asarray(np.minimum(lengths, workers).astype(np.int64))
 
 
-def _adjusted(state: State, counters: Counters, keys: Keys, sizes: Sizes) -> Sizes:
+def _measured(state: State, counters: Counters, keys: Keys) -> tuple[Lengths, Counters]:
+    """Return the length of each key's list now, and the least load of its workers; 0 and 0 without a list."""
+    lengths, least = np.zeros(counters.size, np.int64), np.zeros(counters.size, np.int64)
+    measure_lists(state.candidates, counters, keys, state.balance.loads, lengths, least)
+    return lengths, least
+
+
+def _adjusted(state: State, counters: Counters, keys: Keys, lengths: Lengths) -> Lengths:
     """Return the lengths of the lists: those that are long enough stay, and the hottest that is too short grows.
 
     A list is too short if its least loaded worker is above the mean by more than the tolerance and chance. Its key then
     overloads a set of workers together with other keys whose candidates are all in that set. Only a longer list helps.
     """
     loads = state.balance.loads
-    current, least = np.zeros(counters.size), np.zeros(counters.size)
-    measure_lists(state.candidates, counters, keys, loads, state.capacities, current, least)
-    adjusted = np.where(current <= _STICKY * sizes, np.maximum(sizes, current), sizes)
+    current, least = _measured(state, counters, keys)
+    adjusted = np.where(current <= _STICKY * lengths, np.maximum(lengths, current), lengths)
     mean = loads.mean()
     too_much = mean + state.settings.tolerance * loads.sum() + _CHANCE * math.sqrt(mean * state.unit)
     short = np.flatnonzero((least > too_much) & (adjusted == current))[:1]

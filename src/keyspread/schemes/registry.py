@@ -10,7 +10,6 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from keyspread.deprecation import current_names
 from keyspread.errors import InputError
 from keyspread.peers import ALL_PEERS, Peer
 from keyspread.schemes.d_choices import DChoices
@@ -69,32 +68,41 @@ class Descriptor:
         return self.rule is not None
 
     def accept(self, options: Mapping[str, Any], also: Collection[str] = ()) -> dict[str, Any]:
-        """Return the options that the scheme takes; refuse those that no scheme of ours takes.
+        """Return the options that the scheme takes; leave out those of other schemes, refuse those of none of ours.
 
-        `also` are further names that the calling function takes. Options of another scheme are left out without an
-        error, so that one set of options can be tried on several schemes.
+        This is for one set of options that is used with several schemes. `also` are further names that the calling
+        function takes.
 
         >>> resolve("look-ahead").accept({"threshold": 0.1, "half_life": 100})
         {'threshold': 0.1}
         """
-        options = current_names(options)
         taken = {*self.options, *also}
         unknown = options.keys() - taken - _OUR_OPTIONS
         if unknown:
-            known = ", ".join((*self.options, *(name for name in also if name not in self.options)))
-            raise InputError(f"unknown option {min(unknown)!r}; {self.name} takes {known}")
+            raise InputError(f"unknown option {min(unknown)!r}; {self._takes(also)}")
         return {name: value for name, value in options.items() if name in taken}
 
+    def require(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that are given, those that are not None; refuse one that the scheme does not take.
 
-SENDER_OPTIONS = ("threshold", "tolerance", "counters", "choices", "half_life", "capacities")
-"""What a Sender takes with any scheme, besides its source and seed."""
+        >>> resolve("d-choices").require({"threshold": 0.1, "choices": None})
+        {'threshold': 0.1}
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        for name in given:
+            if name not in self.options:
+                raise InputError(f"{name} does not apply to {self.name}, got {given[name]!r}; {self._takes()}")
+        return given
+
+    def _takes(self, also: Collection[str] = ()) -> str:
+        return f"{self.name} takes {', '.join(dict.fromkeys((*self.options, *also)))}"
 
 
 def _online(kind: Kind, rule: Scheme) -> Descriptor:
     return Descriptor(
         name=rule.name,
         kind=kind,
-        options=SENDER_OPTIONS,
+        options=rule.options,
         aliases=rule.aliases,
         tracks_head=rule.tracks_head,
         needs_choices=rule.needs_choices,
@@ -112,14 +120,9 @@ DESCRIPTORS: tuple[Descriptor, ...] = (
     _online(Kind.ONLINE, DChoices()),
     _online(Kind.ONLINE, PerKey()),
     _online(Kind.BASELINE, Greedy()),
-    Descriptor(LOOK_AHEAD, Kind.LOOK_AHEAD, ("threshold", "capacities"), tracks_head=True),
-    Descriptor(
-        PLANNED,
-        Kind.PLANNED,
-        ("threshold", "tolerance", "buckets", "most_moved", "capacities"),
-        tracks_head=True,
-    ),
-    *(Descriptor(peer.name, Kind.PEER, ("threshold", *peer.options), peer=peer) for peer in ALL_PEERS),
+    Descriptor(LOOK_AHEAD, Kind.LOOK_AHEAD, ("threshold",), tracks_head=True),
+    Descriptor(PLANNED, Kind.PLANNED, ("threshold", "tolerance", "buckets", "most_moved"), tracks_head=True),
+    *(Descriptor(peer.name, Kind.PEER, ("threshold",), peer=peer) for peer in ALL_PEERS),
 )
 """Every scheme, in the order of listings."""
 
@@ -136,12 +139,12 @@ def resolve(name: str) -> Descriptor:
     >>> resolve("DC").name, resolve("dc").kind.value, resolve("fish").kind.value
     ('d-choices', 'online', 'peer')
     """
-    found = _BY_NAME.get(name.lower()) if isinstance(name, str) else None
-    if found is None:
-        ours = ", ".join(map(_listed, (scheme for scheme in DESCRIPTORS if scheme.peer is None)))
-        peers = ", ".join(_listed(scheme) for scheme in DESCRIPTORS if scheme.peer is not None)
+    scheme = _BY_NAME.get(name.lower()) if isinstance(name, str) else None
+    if scheme is None:
+        ours = ", ".join(_listed(known) for known in DESCRIPTORS if known.peer is None)
+        peers = ", ".join(_listed(known) for known in DESCRIPTORS if known.peer is not None)
         raise InputError(f"unknown scheme {name!r}; known are {ours}, and for comparison {peers}")
-    return found
+    return scheme
 
 
 def _listed(scheme: Descriptor) -> str:
@@ -157,7 +160,7 @@ _INSTEAD_OF_A_SENDER = {
 
 def online_scheme(name: str) -> Scheme:
     """Return the rule with this name or alias that a Sender runs; say what to use instead of one that it cannot run."""
-    found = resolve(name)
-    if found.rule is None:
-        raise InputError(f"{found.name} {_INSTEAD_OF_A_SENDER[found.kind]}")
-    return found.rule
+    scheme = resolve(name)
+    if scheme.rule is None:
+        raise InputError(f"{scheme.name} {_INSTEAD_OF_A_SENDER[scheme.kind]}")
+    return scheme.rule

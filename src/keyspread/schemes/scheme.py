@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread.kernels import weighted_routing
-from keyspread.kernels.weighted_routing import route_weighted, route_weighted_by_levels
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.state import State
 
 Keys = npt.NDArray[np.uint64]
@@ -25,17 +24,18 @@ class Scheme(ABC):
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[tuple[str, ...]] = ("half_life",)
     recommended: ClassVar[dict[str, Any]] = {}  # options to set unless there is a reason not to
     tracks_head: ClassVar[bool] = False
     needs_choices: ClassVar[bool] = False
     sizes_each_key: ClassVar[bool] = False  # each hot key has its own number of workers
-    hot: ClassVar[int] = weighted_routing.CHOICES  # the rule for weights or capacities
+    hot: ClassVar[int] = weighted_routing.CHOICES  # the rule for messages with weights
 
     @abstractmethod
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return how many workers a hot key may use, for a head with these shares; without a head, any key."""
 
-    def choices_of_each(self, settings: Settings, head: Shares) -> Workers:
+    def choices_of_each(self, settings: SenderSettings, head: Shares) -> Workers:
         """Return how many workers each key of a head may use; `head` has the shares, hottest first."""
         return np.full(head.size, self.choices(settings, head), np.int32)
 
@@ -59,24 +59,31 @@ class Scheme(ABC):
         Return how many were routed: not all if counts must fade before the next one.
         """
 
-    def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Route messages that have these weights, or workers that have different capacities."""
+    def route_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+        """Route messages that have these weights."""
         out[:] = -1
-        self.route_marked_uneven(state, keys, weights, out)
+        self.route_marked_weighted(state, keys, weights, out)
 
-    def route_marked_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+    def route_ignoring_weights(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+        """Route by a rule that ignores loads, which then ignores weights too, and add the weights to the loads."""
+        before = state.balance.loads.copy()
+        self.route(state, keys, out)
+        state.balance.loads[:] = before
+        np.add.at(state.balance.loads, out, weights)
+
+    def route_marked_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route messages whose entry in `out` says whether they are hot."""
         everyone = self.hot == weighted_routing.CHOICES and state.choices >= state.settings.workers
         hot = weighted_routing.ANYONE if everyone else self.hot
         rules = weighted_routing.Rules(hot, state.choices, state.unit, state.turn)
-        loads, capacities, identity, messages = state.balance.loads, state.capacities, state.identity, state.messages
+        loads, identity, messages = state.balance.loads, state.identity, state.messages
         state.levels_are_current = False
         if not self._has_many_candidates(state, hot):
-            state.turn = route_weighted(keys, weights, out, messages, identity, loads, capacities, rules)
+            state.turn = weighted_routing.route_weighted(keys, weights, out, messages, identity, loads, rules)
             return
-        relative = state.relative_loads(weights)
-        route_weighted_by_levels(
-            keys, weights, out, messages, identity, loads, relative, capacities, state.candidates, rules
+        balance = state.current_weighted_balance(weights)
+        weighted_routing.route_weighted_by_levels(
+            keys, weights, out, messages, identity, balance, state.candidates, rules
         )
         state.shown_at = messages + keys.size
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.scheme import Keys, Scheme, Shares, Weights, Workers
 from keyspread.schemes.state import State
 
@@ -12,7 +12,7 @@ class ShuffleGrouping(Scheme):
 
     name, aliases = "shuffle", ("sg",)
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return the number of workers."""
         return settings.workers
 
@@ -24,9 +24,6 @@ class ShuffleGrouping(Scheme):
         state.balance.loads[:] += np.bincount(out, minlength=workers)
         return keys.size
 
-    def route_uneven(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
-        """Route to all workers in turn: a scheme that ignores loads ignores weights and capacities too."""
-        before = state.balance.loads.copy()
-        self.route(state, keys, out)
-        state.balance.loads[:] = before
-        np.add.at(state.balance.loads, out, weights)
+    def route_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
+        """Route to all workers in turn, whatever the messages weigh."""
+        self.route_ignoring_weights(state, keys, weights, out)

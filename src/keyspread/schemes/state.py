@@ -7,10 +7,9 @@ import numpy.typing as npt
 
 from keyspread.heavy_hitters import Mark, SpaceSaving
 from keyspread.kernels.balance import Balance, new_balance
-from keyspread.kernels.capacities import Capacities, new_capacities
-from keyspread.kernels.relative_loads import RelativeLoads, new_relative_loads, show_loads
 from keyspread.kernels.routing import Candidates, Identity, new_candidates, no_candidates
-from keyspread.online.settings import Settings
+from keyspread.kernels.weighted_balance import WeightedBalance, new_weighted_balance, show_loads
+from keyspread.online.settings import SenderSettings
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _SOME = 1000  # messages whose mean weight says how weights are
@@ -24,12 +23,10 @@ def _no_shares() -> npt.NDArray[np.float64]:
 class State:
     """What one sender knows. All of it comes from the messages that this sender has routed."""
 
-    settings: Settings
+    settings: SenderSettings
     identity: Identity
     balance: Balance
     """The load of every worker, and the workers in the order of their loads."""
-    capacities: Capacities
-    """The capacities of the workers."""
     choices: int
     """How many workers a hot key may use now; without a head, any key."""
     messages: int = 0
@@ -56,14 +53,14 @@ class State:
     levels_are_current: bool = True
     """Whether `balance.levels` shows the loads."""
 
-    # Only with weights or capacities:
-    relative: RelativeLoads | None = None
-    """The load per capacity of every worker, and the workers in the order of it."""
+    # Only with weights:
+    weighted_balance: WeightedBalance | None = None
+    """The loads of `balance`, and the workers in the order of them, for loads that grow by weights."""
     shown_at: int = -1
-    """The number of messages whose loads `relative` shows; -1: none."""
+    """The number of messages whose loads `weighted_balance` shows; -1: none."""
 
     @classmethod
-    def of(cls, settings: Settings, choices: int) -> "State":
+    def of(cls, settings: SenderSettings, choices: int) -> "State":
         """Return the state of a sender that has routed nothing."""
         seed = _mixed(settings.seed)
         own = _mixed(seed ^ _mixed(settings.source + 1))
@@ -71,7 +68,6 @@ class State:
             settings=settings,
             identity=Identity(np.uint64(seed), own % settings.workers),
             balance=new_balance(settings.workers),
-            capacities=new_capacities(settings.workers, settings.capacities),
             choices=choices,
             turn=own % settings.workers,
         )
@@ -81,15 +77,14 @@ class State:
             state.candidates = new_candidates(settings.workers, settings.counters, most_hot)
         return state
 
-    def relative_loads(self, weights: npt.NDArray[np.int64]) -> RelativeLoads:
-        """Return the loads per capacity of now. Messages of these weights come next."""
-        if self.relative is None:
-            self.relative = new_relative_loads(self.settings.workers)
+    def current_weighted_balance(self, weights: npt.NDArray[np.int64]) -> WeightedBalance:
+        """Return the loads of now, for messages of these weights, which come next."""
+        if self.weighted_balance is None:
+            self.weighted_balance = new_weighted_balance(self.balance.loads)
         if self.shown_at != self.messages:
-            unit = max(1.0, float(weights[:_SOME].mean()))
-            show_loads(self.relative, self.balance.loads, self.capacities, unit)
+            show_loads(self.weighted_balance, max(1.0, float(weights[:_SOME].mean())))
             self.shown_at = self.messages
-        return self.relative
+        return self.weighted_balance
 
 
 def _mixed(x: int) -> int:

@@ -32,7 +32,6 @@ def plan(
     sample: float | None = None,
     seed: int = 0,
     weight: Weight | None = None,
-    capacities: Sequence[float] | None = None,
     tolerance: float = 0.0,
     most_moved: float | None = None,
 ) -> Plan:
@@ -51,9 +50,9 @@ def plan(
     If the rows are not the same when they are computed again (`limit` without an order, `rand()` behind a shuffle), the
     counts are not those of the rows that are routed later. Then workers are less balanced, but no row is lost.
 
-    `weight` is a column of whole numbers; the load of a worker is then their sum. `capacities`, `tolerance` and
-    `most_moved` are those of `keyspread.plan`. Store the plan with `to_json`, and pass it as `previous` to stay close
-    to it the next time.
+    `weight` is a column of whole numbers; the load of a worker is then their sum. `tolerance` and `most_moved` are
+    those of `keyspread.plan`. Store the plan with `to_json`, and pass it as `previous` to stay close to it the next
+    time.
 
     Args:
         df: The rows, bounded.
@@ -65,7 +64,6 @@ def plan(
         sample: The share of the rows that is counted, by default all.
         seed: Chooses the sample.
         weight: A column of whole numbers to balance instead of rows.
-        capacities: The relative size of every worker.
         tolerance: How far above its share a worker may be to move fewer keys.
         most_moved: The largest share of the rows that may move to another worker than in `previous`.
 
@@ -90,7 +88,6 @@ def plan(
         sample=sample,
         seed=seed,
         weight=weight,
-        capacities=capacities,
         tolerance=tolerance,
         most_moved=most_moved,
     ).plan()
@@ -127,7 +124,6 @@ def count_rows(
     sample: float | None = None,
     seed: int = 0,
     weight: Weight | None = None,
-    capacities: Sequence[float] | None = None,
     tolerance: float = 0.0,
     most_moved: float | None = None,
 ) -> CountedRows:
@@ -141,7 +137,7 @@ def count_rows(
     size = bucket_count(workers, previous, buckets)
     seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
     share = None if sample is None else checks.share("sample", sample)
-    aim = Aim.of(workers, capacities, tolerance, most_moved)
+    aim = Aim.of(workers, tolerance, most_moved)
     columns = key_columns(df, key)
 
     def counted(df: DataFrame, candidates: Mapping[int, float]) -> Counted:

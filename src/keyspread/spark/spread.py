@@ -39,13 +39,12 @@ def spread(
 
     - "planned": the rows are counted and planned first. Options are those of `keyspread.spark.plan`, or `plan=` with
       a Plan that you made before.
-    - "look-ahead": each input partition plans its own rows. Options are `threshold` and `capacities`.
+    - "look-ahead": each input partition plans its own rows. The option is `threshold`.
     - one of `keyspread.SCHEMES`: each input partition has a `keyspread.Sender` that decides row by row. Options are
       those of the Sender.
 
     `weight=` names a column of whole numbers (bytes or cost of a row); the load of a worker is then their sum.
-    `capacities=` has one number per worker; each gets its share in proportion. `watch=` takes a `Watch`, or a
-    `StreamWatch` for a stream, which counts the rows on their way.
+    `watch=` takes a `Watch`, or a `StreamWatch` for a stream, which counts the rows on their way.
 
     In a stream every micro-batch is balanced by itself, and nothing is kept between batches. A batch that is retried,
     also on another executor or after a restart, is routed the same.
@@ -68,7 +67,7 @@ def spread(
         key: The name of a column, a Column, or a list of them.
         workers: The number of workers, which is the number of partitions.
         scheme: The rule that picks the worker of a row.
-        options: Those of the scheme, and `weight`, `capacities`, `watch`.
+        options: Those of the scheme, and `weight`, `watch`.
 
     Returns:
         The same rows and columns; partition w holds the rows of worker w.

@@ -64,3 +64,13 @@ class Encoded:
         number = np.zeros(self.hashes.size, np.int32)
         number[present] = np.arange(present.size, dtype=np.int32)
         return Encoded(number[self.ids], self.hashes[present])
+
+
+def window_ends(messages: int, windows: int) -> npt.NDArray[np.int64]:
+    """Return the ends of windows with equal message counts (they differ by at most one); none is empty.
+
+    >>> window_ends(10, 4).tolist()
+    [2, 5, 7, 10]
+    """
+    windows = min(windows, messages)
+    return np.arange(1, windows + 1, dtype=np.int64) * messages // max(1, windows)

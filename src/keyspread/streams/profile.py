@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
-from keyspread.evaluation.metrics import window_ends
-from keyspread.streams.encoded import Encoded
+from keyspread.streams.encoded import Encoded, window_ends
 from keyspread.threshold import default_threshold, least_hot_count
 
 WORKERS = 50

@@ -26,18 +26,16 @@ WORKERS, ROWS, PARTITIONS = 4, 20_000, 4
 BLOCKS = 16  # of each partition; with few of them, all may be on one executor, and nothing is read in another order
 CHECKSUMS = "spark.sql.shuffle.orderIndependentChecksum."
 UNPROTECTED = {CHECKSUMS + "enabled": "false", CHECKSUMS + "enableFullRetryOnMismatch": "false"}
-HALF = [1, 1, 2, 2]
 SCENARIOS = {
     "planned": {},
     "planned, weights": {"weight": "value"},
-    "planned, capacities": {"capacities": HALF},
     "planned, sample": {"sample": 0.2},
     "planned, long tables": {"buckets": 64_000},
     "planned, no hot key": {"threshold": 0.9},
     "look-ahead": {"scheme": "look-ahead"},
-    "look-ahead, weights, capacities": {"scheme": "look-ahead", "weight": "value", "capacities": HALF},
+    "look-ahead, weights": {"scheme": "look-ahead", "weight": "value"},
     "d-choices": {"scheme": "d-choices"},
-    "d-choices, weights, capacities": {"scheme": "d-choices", "weight": "value", "capacities": HALF},
+    "d-choices, weights": {"scheme": "d-choices", "weight": "value"},
     "d-choices, half_life": {"scheme": "d-choices", "half_life": 500},
     "w-choices": {"scheme": "w-choices"},
     "per-key": {"scheme": "per-key"},

@@ -12,8 +12,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 import keyspread as ks
+import naive
 from frames import hashes, places, sent_by, setting, skewed
 from keyspread.errors import InputError
+from keyspread.planned.head import HotKey
 from keyspread.spark import plan, spread
 from keyspread.spark.routing import tables
 
@@ -60,7 +62,7 @@ def test_a_stream_is_not_routed_by_a_plan_with_hot_keys(spark, tmp_path):
 def big_plan(workers, pieces):
     """Return a plan for very many workers, with one hot key that is cut into many pieces."""
     hot = int(ks.hash_keys(["hot"])[0])
-    head = [ks.HotKey.by_weight(hot, dict.fromkeys(range(pieces), 5))]
+    head = [HotKey(*naive.cut_by_weight(hot, dict.fromkeys(range(pieces), 5)))]
     buckets = (np.arange(64 * workers) * 7919 % workers).astype(np.int32)
     return ks.Plan(workers, buckets, head, np.ones(workers, np.int64))
 
@@ -101,6 +103,7 @@ _ACTIONS = """
 import json, sys
 from pathlib import Path
 import keyspread as ks
+import naive
 from frames import skewed
 from keyspread.spark import session, spread
 from test_tables import big_plan

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from keyspread import expected_workers, find_choices
+from keyspread.choices import expected_workers, find_choices
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
