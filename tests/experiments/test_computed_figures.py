@@ -18,7 +18,7 @@ from keyspread.experiments.figures.figure_06 import Figure06
 from keyspread.experiments.scale import SCALES
 from keyspread.experiments.tables import Table1, Table2, Table3
 from keyspread.experiments.verdict import Outcome
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.streams import ZipfStream
 
 QUICK = SCALES["quick"]
@@ -222,8 +222,8 @@ def test_thresholds_that_a_sender_refuses_are_found_out(monkeypatch):
             raise InputError("too low")
         return real(scheme, workers, threshold=threshold)
 
-    real = Settings.of
-    monkeypatch.setattr(Settings, "of", refuse)
+    real = SenderSettings.of
+    monkeypatch.setattr(SenderSettings, "of", refuse)
     table = Table3().table(QUICK, NO_RESULTS)
     assert at(table, meaning="threshold, range")["ours"] == "2/n, 1/n, 1/(2n), 1/(4n)"
     assert outcomes(Table3(), table) == [Outcome.IN_PART]

@@ -21,7 +21,7 @@ from keyspread.deprecation import current_names
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.evaluation.simulate import Simulation, simulate
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes import resolve
 from keyspread.streams.encoded import Encoded
 
@@ -65,7 +65,7 @@ class Run:
         found = resolve(scheme)
         taken = found.accept(options)
         if found.rule is not None:
-            Settings.of(found.rule, workers, seed=numbers["seed"], **taken)
+            SenderSettings.of(found.rule, workers, seed=numbers["seed"], **taken)
         return cls(stream, found.name, workers, options=tuple(sorted(options.items())), **numbers)
 
     def parameters(self) -> dict[str, Any]:

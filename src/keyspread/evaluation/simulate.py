@@ -18,7 +18,7 @@ from keyspread.evaluation import metrics
 from keyspread.kernels.balance import words_for
 from keyspread.kernels.tally import count_bits, tally
 from keyspread.online.sender import Sender
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.peers import Peer
 from keyspread.planned.look_ahead import plan_part
 from keyspread.planned.plan import Plan
@@ -248,7 +248,7 @@ def _check_size(
         raise InputError(
             f"workers × windows × sources must be at most {limit:,}, got {workers:,} × {windows:,} × {sources:,}"
         )
-    counters = 0 if found.rule is None else Settings.of(found.rule, workers, **options).counters
+    counters = 0 if found.rule is None else SenderSettings.of(found.rule, workers, **options).counters
     checks.fits_in_memory(
         f"a simulation with {workers:,} workers, {sources:,} sources and {stream.hashes.size:,} keys",
         8 * workers * windows  # loads

@@ -13,7 +13,7 @@ from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes import PLANNED, online_scheme, resolve
 from keyspread.streams import ORIGINALS, ZipfStream, zipf_probabilities
 from keyspread.threshold import default_threshold
@@ -190,11 +190,11 @@ class Table3(Figure):
 
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
         """Read the defaults from the code and compare them with the paper's."""
-        tolerance = _default(Settings.of, "tolerance")
+        tolerance = _default(SenderSettings.of, "tolerance")
         sources = _default(Run, "sources")
         taken = [n for n in WORKERS if all(_takes(n, times / n) for times in THRESHOLDS.values())]
         fifth = {round(default_threshold(n) * n, 12) for n in WORKERS}
-        counters = {Settings.of(online_scheme("d-choices"), n).counters / n for n in WORKERS}
+        counters = {SenderSettings.of(online_scheme("d-choices"), n).counters / n for n in WORKERS}
         rows = [
             ("n", "workers", _listed(taken), _listed(WORKERS), taken == list(WORKERS)),
             ("s", "sources", str(sources), str(SOURCES), sources == SOURCES),
@@ -245,7 +245,7 @@ def _default(function: Any, parameter: str) -> Any:
 def _takes(workers: int, threshold: float) -> bool:
     """Return whether a sender accepts this threshold unchanged."""
     try:
-        return Settings.of(online_scheme("d-choices"), workers, threshold=threshold).threshold == threshold
+        return SenderSettings.of(online_scheme("d-choices"), workers, threshold=threshold).threshold == threshold
     except InputError:
         return False
 

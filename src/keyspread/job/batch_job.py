@@ -21,7 +21,7 @@ from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.job.scheme_comparison import Outcome, compare_schemes
 from keyspread.job.sources import Malformed, Source
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.planned.plan import Plan
 from keyspread.schemes import PLANNED, Kind, online_scheme, resolve
 from keyspread.spark.aggregate import aggregate
@@ -262,7 +262,7 @@ def check_options(scheme: str, workers: int, plan: Plan | None, options: Mapping
     rule = online_scheme(scheme)
     for wrong in (*(["plan"] if plan is not None else []), *sorted(_FOR_PLANNED & options.keys())):
         raise InputError(f"{wrong!r} is for scheme planned only, got scheme {found.name}")
-    return found.name, Settings.of(rule, workers, **found.accept(options, also=("seed",))).threshold
+    return found.name, SenderSettings.of(rule, workers, **found.accept(options, also=("seed",))).threshold
 
 
 def _free(name: str, taken: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from keyspread.job.addresses import for_spark, is_address, local_path
 from keyspread.job.batch_job import wanted_aggregates
 from keyspread.job.run_record import RunRecord
 from keyspread.job.sources import Source
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes import LOOK_AHEAD, Kind, online_scheme, resolve
 from keyspread.spark.routing.keys import column, free_name
 from keyspread.spark.spread import spread
@@ -77,7 +77,7 @@ def check_stream_options(scheme: str | None, workers: int, options: Mapping[str,
         raise InputError(
             f"scheme planned needs all rows before it routes the first: use {LOOK_AHEAD} or d-choices on a stream"
         )
-    Settings.of(online_scheme(found.name), workers, **found.accept(options, also=("seed",)))
+    SenderSettings.of(online_scheme(found.name), workers, **found.accept(options, also=("seed",)))
     return found.name
 
 

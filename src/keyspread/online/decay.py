@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from keyspread.heavy_hitters import Mark, SpaceSaving
 from keyspread.kernels.array_types import Indices, Keys
 from keyspread.kernels.summary import Epochs, observe_epochs
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 
 if TYPE_CHECKING:
     from keyspread.schemes import Scheme
@@ -25,12 +25,12 @@ _WEIGHT = 0.25  # of an epoch: what the past keeps if half of an epoch is new
 _SHORTEST = 512  # messages per epoch at least: with few workers, comparing more often costs more than routing
 
 
-def epoch(settings: Settings) -> int:
+def epoch(settings: SenderSettings) -> int:
     """Return the messages per epoch: enough for a key at the threshold to be expected once."""
     return max(_SHORTEST, math.ceil(1 / settings.threshold))
 
 
-def fade_every(scheme: "Scheme", settings: Settings) -> int:
+def fade_every(scheme: "Scheme", settings: SenderSettings) -> int:
     """Return the number of messages between two fadings; 0 if nothing fades."""
     if settings.half_life == "auto":
         return epoch(settings) if scheme.tracks_head else 0

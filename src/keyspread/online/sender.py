@@ -14,7 +14,7 @@ from keyspread.kernels.routing import clear_candidates
 from keyspread.one_thread import OneThread
 from keyspread.online import decay, hotness, snapshot
 from keyspread.online.decay import fade_every
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes import Scheme, State, online_scheme
 
 _NO_SHARES = np.empty(0, np.float64)
@@ -63,7 +63,7 @@ class Sender:
         capacity: int | None = None,
     ) -> None:
         self._scheme: Scheme = online_scheme(scheme)
-        settings = Settings.of(
+        settings = SenderSettings.of(
             self._scheme,
             workers,
             source=source,
@@ -205,7 +205,7 @@ class Sender:
         return self._state.settings.workers
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SenderSettings:
         """The settings of this sender, with every default filled in."""
         return self._state.settings
 

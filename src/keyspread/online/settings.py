@@ -1,4 +1,7 @@
-"""The settings of a sender, checked and complete. Its defaults are set here; the threshold's is in `threshold.py`."""
+"""The settings of senders: those that a caller chooses, and those of one sender, checked and complete.
+
+Defaults are set here; the threshold's is in `threshold.py`.
+"""
 
 import math
 from collections.abc import Sequence
@@ -24,6 +27,28 @@ class _Rule(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
+    """What is chosen for the senders of an online scheme: `spread(…, sender=Settings(seed=7))`.
+
+    It may be used for several schemes: one that has no use for a value ignores it. A scheme checks the values that it
+    is used with, together with the number of workers and the threshold.
+
+    >>> Settings(half_life="auto")
+    Settings(seed=0, counters=None, choices=None, half_life='auto')
+    """
+
+    seed: int = 0
+    """The seed: together with the key it decides the candidates of a key."""
+    counters: int | None = None
+    """The number of keys that are counted to find hot ones. Default: 2/threshold."""
+    choices: int | None = None
+    """The number of workers that a hot key may use with `greedy`."""
+    half_life: float | str | None = None
+    """Messages after which counts and loads are halved; "auto": old counts lose weight when the hot keys change, and
+    only then; None (the default): nothing is forgotten."""
+
+
+@dataclass(frozen=True)
+class SenderSettings:
     """The settings of one sender: every value is checked, and every default is filled in.
 
     `Sender.settings` returns them.
@@ -68,7 +93,7 @@ class Settings:
         choices: int | None = None,
         half_life: float | str | None = None,
         capacities: Sequence[float] | None = None,
-    ) -> "Settings":
+    ) -> "SenderSettings":
         """Check the parameters and fill in the defaults."""
         workers = checks.whole_number("workers", workers)
         threshold = checked_threshold(threshold, workers)

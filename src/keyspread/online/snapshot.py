@@ -22,7 +22,7 @@ from keyspread.heavy_hitters import Mark
 from keyspread.kernels import summary as counting
 from keyspread.kernels.balance import regroup
 from keyspread.online.decay import fade_every
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes import Scheme, State, online_scheme
 
 FRAME = Frame(b"KSND", version=4, what="a snapshot of a keyspread Sender", origin="Sender.snapshot()")
@@ -147,7 +147,7 @@ def _whole(values: npt.NDArray[np.int64]) -> bool:
     return bool(values.min() >= 0) and float(values.sum(dtype=np.float64)) <= 1.001 * checks.LARGEST_TOTAL
 
 
-def _settings(scheme: Scheme, given: dict[str, Any]) -> Settings:
+def _settings(scheme: Scheme, given: dict[str, Any]) -> SenderSettings:
     """Return settings that a sender of this scheme can have."""
     if given["capacities"] is not None:
         given["capacities"] = tuple(checks.number("a capacity", one) for one in given["capacities"])
@@ -155,7 +155,7 @@ def _settings(scheme: Scheme, given: dict[str, Any]) -> Settings:
     if not scheme.tracks_head:
         _check("counters", options["counters"] == 0)
         options["counters"] = None
-    checked = Settings.of(scheme, choices=given["fixed_choices"], **options)
+    checked = SenderSettings.of(scheme, choices=given["fixed_choices"], **options)
     if checked.capacities is not None:
         # They are multiples of their mean already, and dividing by a mean of 0.9999999 would change them.
         _check("capacities", abs(sum(given["capacities"]) / checked.workers - 1) < 1e-6)
@@ -169,7 +169,7 @@ def _as_text(settings: dict[str, Any]) -> str:
     return json.dumps(settings, sort_keys=True)
 
 
-def _check_header(header: dict[str, Any], scheme: Scheme, settings: Settings) -> None:
+def _check_header(header: dict[str, Any], scheme: Scheme, settings: SenderSettings) -> None:
     most = checks.LARGEST_TOTAL
     messages = checks.whole_number("messages", header["messages"], 0, most)
     checks.whole_number("turn", header["turn"], 0, settings.workers - 1)
@@ -214,7 +214,7 @@ def _mark(mark: npt.NDArray[np.int64], total: Any, counts: npt.NDArray[np.int64]
     return Mark(mark, total)
 
 
-def _check_lists(arrays: _Arrays, settings: Settings) -> None:
+def _check_lists(arrays: _Arrays, settings: SenderSettings) -> None:
     listed, sizes = arrays["listed"], arrays["list_sizes"]
     _check("lists", listed.size == sizes.size == arrays["list_keys"].size and _within(listed, 0, settings.counters))
     # A list without workers would route to worker -1. Only keys that need more than one worker have a list.

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keyspread.kernels.choices import find_choices
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Shares
 
@@ -13,6 +13,6 @@ class DChoices(HeadAndTail):
 
     name, aliases = "d-choices", ("dc",)
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return d; with d = n this is W-Choices."""
         return int(find_choices(np.cumsum(head), settings.workers, settings.tolerance))

@@ -1,6 +1,6 @@
 """Greedy-d: a hot key may use a fixed, given number of workers. Trying several finds the smallest d that is enough."""
 
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Shares
 
@@ -11,7 +11,7 @@ class Greedy(HeadAndTail):
     name = "greedy"
     needs_choices = True
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return the given number, at most all workers."""
         assert settings.fixed_choices is not None
         return min(settings.fixed_choices, settings.workers)

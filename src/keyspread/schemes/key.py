@@ -2,7 +2,7 @@
 
 from keyspread.kernels.routing import route_by_key
 from keyspread.kernels.weighted_routing import route_weighted_by_key
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.scheme import Keys, Scheme, Shares, Weights, Workers
 from keyspread.schemes.state import State
 
@@ -12,7 +12,7 @@ class KeyGrouping(Scheme):
 
     name, aliases = "key", ("kg",)
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return 1."""
         return 1
 

@@ -1,7 +1,7 @@
 """Partial key grouping (PKG): the less loaded of two candidates. Balanced while no key has over 2/n of the messages."""
 
 from keyspread.kernels.routing import route_least_of_two
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.scheme import Keys, Scheme, Shares, Workers
 from keyspread.schemes.state import State
 
@@ -11,7 +11,7 @@ class PartialKeyGrouping(Scheme):
 
     name, aliases = "partial-key", ("pkg",)
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return 2, or 1 if there is one worker."""
         return min(2, settings.workers)
 

@@ -21,7 +21,7 @@ from keyspread.kernels.candidate_lists import (
     route_head_to_own_row,
     write_lists,
 )
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Keys, Shares, Workers
 from keyspread.schemes.state import State
@@ -49,11 +49,11 @@ class PerKey(HeadAndTail):
     sizes_each_key = True
     hot = weighted_routing.OWN_LIST
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return the number of workers of the hottest key."""
         return int(self.choices_of_each(settings, head).max(initial=min(2, settings.workers)))
 
-    def choices_of_each(self, settings: Settings, head: Shares) -> Workers:
+    def choices_of_each(self, settings: SenderSettings, head: Shares) -> Workers:
         """Return the length of each list; that of the hottest key at its longest."""
         sizes = _sizes(head, settings.workers)
         sizes[:1] = np.maximum(sizes[:1], _workers_to_reach(head[sizes > 2].sum(), settings.workers))

@@ -2,7 +2,7 @@
 
 from keyspread.kernels import weighted_routing
 from keyspread.kernels.routing import route_head_in_turn
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Keys, Shares, Workers
 from keyspread.schemes.state import State
@@ -14,7 +14,7 @@ class RoundRobin(HeadAndTail):
     name, aliases = "round-robin", ("rr",)
     hot = weighted_routing.IN_TURN
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return the number of workers."""
         return settings.workers
 

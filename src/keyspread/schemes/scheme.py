@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from keyspread.kernels import weighted_routing
 from keyspread.kernels.weighted_routing import route_weighted, route_weighted_by_levels
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.state import State
 
 Keys = npt.NDArray[np.uint64]
@@ -32,10 +32,10 @@ class Scheme(ABC):
     hot: ClassVar[int] = weighted_routing.CHOICES  # the rule for weights or capacities
 
     @abstractmethod
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return how many workers a hot key may use, for a head with these shares; without a head, any key."""
 
-    def choices_of_each(self, settings: Settings, head: Shares) -> Workers:
+    def choices_of_each(self, settings: SenderSettings, head: Shares) -> Workers:
         """Return how many workers each key of a head may use; `head` has the shares, hottest first."""
         return np.full(head.size, self.choices(settings, head), np.int32)
 

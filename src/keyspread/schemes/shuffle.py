@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.scheme import Keys, Scheme, Shares, Weights, Workers
 from keyspread.schemes.state import State
 
@@ -12,7 +12,7 @@ class ShuffleGrouping(Scheme):
 
     name, aliases = "shuffle", ("sg",)
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return the number of workers."""
         return settings.workers
 

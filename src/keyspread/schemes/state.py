@@ -10,7 +10,7 @@ from keyspread.kernels.balance import Balance, new_balance
 from keyspread.kernels.capacities import Capacities, new_capacities
 from keyspread.kernels.relative_loads import RelativeLoads, new_relative_loads, show_loads
 from keyspread.kernels.routing import Candidates, Identity, new_candidates, no_candidates
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _SOME = 1000  # messages whose mean weight says how weights are
@@ -24,7 +24,7 @@ def _no_shares() -> npt.NDArray[np.float64]:
 class State:
     """What one sender knows. All of it comes from the messages that this sender has routed."""
 
-    settings: Settings
+    settings: SenderSettings
     identity: Identity
     balance: Balance
     """The load of every worker, and the workers in the order of their loads."""
@@ -63,7 +63,7 @@ class State:
     """The number of messages whose loads `relative` shows; -1: none."""
 
     @classmethod
-    def of(cls, settings: Settings, choices: int) -> "State":
+    def of(cls, settings: SenderSettings, choices: int) -> "State":
         """Return the state of a sender that has routed nothing."""
         seed = _mixed(settings.seed)
         own = _mixed(seed ^ _mixed(settings.source + 1))

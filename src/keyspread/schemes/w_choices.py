@@ -1,6 +1,6 @@
 """W-Choices: a hot key may use every worker. The best balance of an online scheme, at up to n replicas per hot key."""
 
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes.head_and_tail import HeadAndTail
 from keyspread.schemes.scheme import Shares
 
@@ -10,6 +10,6 @@ class WChoices(HeadAndTail):
 
     name, aliases = "w-choices", ("wc",)
 
-    def choices(self, settings: Settings, head: Shares) -> int:
+    def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return the number of workers."""
         return settings.workers

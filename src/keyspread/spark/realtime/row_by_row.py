@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from keyspread.errors import InputError
 from keyspread.online.sender import Sender
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes import Kind, online_scheme, resolve
 from keyspread.spark.shipping import shipped
 
@@ -33,7 +33,7 @@ def row_by_row_worker(
     if "source" in options:
         raise InputError("unknown option 'source'; on Spark every input partition is a source, with the same number")
     used = resolve(scheme).accept(options, also=("seed",))
-    Settings.of(online_scheme(scheme), workers, **used)  # wrong options fail here, not in a task
+    SenderSettings.of(online_scheme(scheme), workers, **used)  # wrong options fail here, not in a task
     columns = [key_hash] if weight is None else [key_hash, weight]
     function = F.udf(_function_of_a_task(_sender_of(scheme, workers, used)), "int", useArrow=False)
     # Without this the optimizer may evaluate it twice, and the second time its state is different.

@@ -8,7 +8,7 @@ from pyspark.sql import Column
 
 from keyspread.errors import InputError
 from keyspread.online.sender import Sender
-from keyspread.online.settings import Settings
+from keyspread.online.settings import SenderSettings
 from keyspread.schemes import online_scheme, resolve
 from keyspread.spark.routing.worker_udf import Columns, Route, arrays, this_source, worker_column
 
@@ -30,7 +30,7 @@ def online_worker(
     if "source" in options:
         raise InputError("unknown option 'source'; on Spark every input partition is a source, with the same number")
     used = resolve(scheme).accept(options, also=("seed",))
-    Settings.of(online_scheme(scheme), workers, **used)  # wrong options fail here, not in a task
+    SenderSettings.of(online_scheme(scheme), workers, **used)  # wrong options fail here, not in a task
     return worker_column(_router(scheme, workers, used), key_hash, weight, order)
 
 
