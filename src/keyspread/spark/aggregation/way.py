@@ -5,11 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Way:
-    """How a result is computed: "groupBy" (by Spark alone) or the name of a scheme, and the reason in one line.
-
-    >>> print(GROUP_BY)
-    groupBy: Spark folds SQL aggregates before rows move, so a hot key does no harm
-    """
+    """How a result is computed: the name of a scheme, and the reason in one line."""
 
     name: str
     reason: str
@@ -17,9 +13,6 @@ class Way:
     def __str__(self) -> str:
         """Return both, as one line."""
         return f"{self.name}: {self.reason}"
-
-
-GROUP_BY = Way("groupBy", "Spark folds SQL aggregates before rows move, so a hot key does no harm")
 
 
 def by_scheme(scheme: str) -> Way:

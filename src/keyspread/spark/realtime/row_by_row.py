@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from keyspread.errors import InputError
 from keyspread.online.sender import Sender
-from keyspread.online.settings import SenderSettings
-from keyspread.schemes import Kind, online_scheme, resolve
+from keyspread.schemes import Kind, resolve
+from keyspread.spark.routing.options import Routing
 from keyspread.spark.shipping import shipped
 
 _WHY_NOT = {
@@ -23,19 +23,14 @@ _WHY_NOT = {
 }
 
 
-def row_by_row_worker(
-    key_hash: Column, scheme: str, workers: int, /, weight: Column | None = None, **options: Any
-) -> Column:
+def row_by_row_worker(key_hash: Column, routing: Routing, weight: Column | None) -> Column:
     """Return the worker of each row, as the Sender of its partition routes it, one row at a time.
 
     `source` is the number of the partition. Every task has a new Sender, so every batch of real-time mode has new ones.
     """
-    if "source" in options:
-        raise InputError("unknown option 'source'; on Spark every input partition is a source, with the same number")
-    used = resolve(scheme).accept(options, also=("seed",))
-    SenderSettings.of(online_scheme(scheme), workers, **used)  # wrong options fail here, not in a task
     columns = [key_hash] if weight is None else [key_hash, weight]
-    function = F.udf(_function_of_a_task(_sender_of(scheme, workers, used)), "int", useArrow=False)
+    sender = _sender_of(routing.scheme, routing.workers, routing.of_sender())
+    function = F.udf(_function_of_a_task(sender), "int", useArrow=False)
     # Without this the optimizer may evaluate it twice, and the second time its state is different.
     worker: Column = function.asNondeterministic()(*columns)
     return worker

@@ -6,32 +6,18 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column
 
-from keyspread.errors import InputError
 from keyspread.online.sender import Sender
-from keyspread.online.settings import SenderSettings
-from keyspread.schemes import online_scheme, resolve
+from keyspread.spark.routing.options import Routing
 from keyspread.spark.routing.worker_udf import Columns, Route, arrays, this_source, worker_column
 
 
-def online_worker(
-    key_hash: Column,
-    scheme: str,
-    workers: int,
-    order: Column | None = None,
-    /,
-    weight: Column | None = None,
-    **options: Any,
-) -> Column:
+def online_worker(key_hash: Column, routing: Routing, weight: Column | None, order: Column | None) -> Column:
     """Return the worker of each row, as the Sender of its partition routes it: `source` is the partition's number.
 
     Every task has a new Sender, so every micro-batch of a stream has new ones. A task that is retried routes
     the same rows the same if it reads them in the same order, or with `order` in any order.
     """
-    if "source" in options:
-        raise InputError("unknown option 'source'; on Spark every input partition is a source, with the same number")
-    used = resolve(scheme).accept(options, also=("seed",))
-    SenderSettings.of(online_scheme(scheme), workers, **used)  # wrong options fail here, not in a task
-    return worker_column(_router(scheme, workers, used), key_hash, weight, order)
+    return worker_column(_router(routing.scheme, routing.workers, routing.of_sender()), key_hash, weight, order)
 
 
 def _router(scheme: str, workers: int, options: dict[str, Any]) -> Route:
