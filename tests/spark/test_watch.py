@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from frames import places, setting, skewed
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
-from keyspread.spark import Balance, Watch, aggregate, balance, spread
+from keyspread.spark import Watch, aggregate, balance, spread
+from keyspread.spark.watch import Balance
 
 pytestmark = pytest.mark.usefixtures("static")
 

@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 import keyspread as ks
 from frames import HOT, setting
 from keyspread.errors import InputError
-from keyspread.spark import plan, realtime_settings, spread
+from keyspread.spark import plan, spread
 from keyspread.spark.capabilities import has_realtime_exchange
+from keyspread.spark.realtime import realtime_settings
 from keyspread.spark.realtime import settings as settings_module
 from keyspread.spark.realtime.row_by_row import row_by_row_worker
 from keyspread.spark.routing.planned_sql import with_planned_worker

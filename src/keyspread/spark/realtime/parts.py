@@ -53,7 +53,7 @@ class RealtimeParts:
     other parameters are those of `spread` with `realtime=True`. The number of workers must be
     `spark.sql.shuffle.partitions`, because Spark uses it for all state.
 
-    >>> from keyspread.spark import RealtimeParts
+    >>> from keyspread.spark.realtime import RealtimeParts
     >>> counts = RealtimeParts(clicks, "user", {"n": "count(*)"}, workers=4)  # doctest: +SKIP
     >>> query = counts.rows.writeStream.outputMode("update").trigger(realTime="5 minutes").start()  # doctest: +SKIP
     """

@@ -21,12 +21,11 @@ from pyspark.sql import functions as F
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.kernels.planned_routing import SLOT_BITS, SLOTS
-from keyspread.planned.head import Head
+from keyspread.kernels.planned_routing import SLOT_BITS
 from keyspread.planned.packing import Counts
-from keyspread.planned.plan import Plan, buckets_of
+from keyspread.planned.plan import buckets_of, chained
 from keyspread.spark.capabilities import to_arrow
-from keyspread.spark.routing.planned_sql import POSITION, bucket_of, cell_of, hot_key, slot_of
+from keyspread.spark.routing.planned_sql import POSITION, bucket_of, cell_of, hot_number, slot_of
 from keyspread.spark.routing.row_order import is_read_row_by_row
 from keyspread.spark.routing.steps import Steps
 from keyspread.spark.routing.tables import as_column, look_up
@@ -140,11 +139,8 @@ class _Grouping:
         if not self.hashes:
             return steps.result("group", in_bucket)
         keys = np.array(self.hashes, np.int64)
-        once = np.arange(keys.size + 1)
-        head = Head(keys, once, np.zeros(keys.size, np.int32), once[1:], np.full(keys.size, SLOTS, np.int64))
-        table = Plan(1, np.zeros(self.buckets, np.int32), head, np.zeros(1, np.int64)).table
         bucket = steps.add("bucket", in_bucket)
-        hot, _ = hot_key(steps, HASH, bucket, table)
+        hot, _, _ = hot_number(steps, HASH, bucket, keys, *chained(keys, np.zeros(self.buckets, np.int64)))
         slot = steps.add("slot", slot_of(steps.add("position", POSITION)))
         cell = cell_of(steps, hot, slot, self.first[:-1], SLOT_BITS - self.bits)
         return steps.result("group", f"CASE WHEN {hot} IS NULL THEN {bucket} ELSE {cell} END")
