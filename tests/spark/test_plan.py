@@ -232,12 +232,6 @@ def test_the_previous_plan_is_kept_where_balance_allows(spark, rows):
     assert fewer.loads.max() <= 751
 
 
-def test_spread_takes_the_previous_plan(rows):
-    first = plan(rows, "key", 5, threshold=0.1)
-    expected = plan(rows, "key", 5, previous=first, threshold=0.02)
-    assert places(spread(rows, "key", 5, previous=first, threshold=0.02)) == sent_by(expected, hashes(rows, "key"))
-
-
 # Samples
 
 
@@ -253,7 +247,7 @@ def test_a_sampled_plan_is_nearly_in_balance(stream):
     """The documented error: a few times sqrt(1 / (sampled rows per worker)), relative to a worker's share."""
     workers, sample = 4, 0.25
     for seed in range(2):
-        where = places(spread(stream, "key", workers, sample=sample, seed=seed))
+        where = places(spread(stream, "key", workers, plan=plan(stream, "key", workers, sample=sample, seed=seed)))
         loads = np.bincount(list(where.values()), minlength=workers)
         assert len(where) == 40_000
         assert abs(loads / 10_000 - 1).max() <= 4 / np.sqrt(40_000 * sample / workers)
@@ -297,6 +291,8 @@ def test_a_stream_is_refused(spark):
         ({"previous": "{}"}, "previous must be a keyspread.Plan, got '{}'"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"seed": "x"}, "seed must be a whole number"),
+        ({"slack": -1}, "slack must not be negative, got -1"),
+        ({"most_moved": "x"}, "most_moved must be a number, got 'x'"),
     ],
     ids=str,
 )

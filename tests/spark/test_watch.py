@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from frames import places, setting, skewed
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
+from keyspread.operators import Count
 from keyspread.spark import Watch, aggregate, balance, spread
 from keyspread.spark.watch import Balance
 
@@ -53,9 +54,8 @@ def test_balance_itself():
     assert (nothing.rows, nothing.imbalance, nothing.skew_score, nothing.hottest) == (0, 0.0, 0.0, ())
 
 
-@pytest.mark.parametrize(
-    "scheme", [*(pytest.param(s, marks=pytest.mark.connect) for s in ("planned", "d-choices")), "key", "shuffle"]
-)
+@pytest.mark.connect
+@pytest.mark.parametrize("scheme", ["planned", "d-choices"])
 def test_both_tell_the_true_loads_and_the_hottest_keys(rows, scheme):
     watch = Watch(hottest=3)
     out = spread(rows, "key", WORKERS, scheme, watch=watch)
@@ -85,7 +85,7 @@ def test_a_watch_needs_no_job_of_its_own(spark, rows):
     tracker = spark.sparkContext.statusTracker()
     spark.sparkContext.setJobGroup("watched", "watched")
     try:
-        out = aggregate(rows, "key", {"n": "count(*)"}, WORKERS, "d-choices", watch=watch)
+        out = aggregate(rows, "key", Count(), WORKERS, "d-choices", watch=watch)
         assert list(tracker.getJobIdsForGroup("watched")) == []
         run(out)
         jobs = len(tracker.getJobIdsForGroup("watched"))
@@ -147,7 +147,7 @@ def test_many_workers_and_many_keys(spark):
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("scheme", ["planned", "key", "d-choices"])
+@pytest.mark.parametrize("scheme", ["planned", "d-choices"])
 def test_nothing_to_see(spark, scheme):
     empty = skewed(spark, 0)
     watch = Watch()
@@ -166,7 +166,7 @@ def test_nothing_to_see_known_before_or_while_it_runs(spark, scheme):
     with setting(spark, "spark.sql.adaptive.enabled", "true"):
         for empty in (spark.createDataFrame([], "key string"), skewed(spark, 100).where("xxhash64(id) = 7")):
             watch = Watch()
-            assert aggregate(empty, "key", {"n": "count(*)"}, 3, scheme, watch=watch).collect() == []
+            assert aggregate(empty, "key", Count(), 3, scheme, watch=watch).collect() == []
             assert seen(watch).loads.tolist() == [0, 0, 0]
 
 
