@@ -188,12 +188,6 @@ def test_equal_keys_have_equal_workers(spark, typed, static):
         assert {row.workers for row in groups} == {1}, kind
 
 
-def test_null_keys_only(spark, static):
-    rows = spark.range(0, 50, 1, 2).selectExpr("id", "cast(null AS string) AS key")
-    for where in check_all(rows, "key", ["planned", "key", "d-choices"], 3).values():
-        assert len(where) == 50
-
-
 def test_small_and_degenerate(spark, static):
     def check(rows, workers):
         return check_all(rows, "key", ["planned", "key", "w-choices", "d-choices"], workers)
@@ -203,14 +197,6 @@ def test_small_and_degenerate(spark, static):
     assert {worker for where in check(skewed(spark, 40), 1).values() for worker in where.values()} == {0}
     for scheme, where in check(spark.range(0, 200, 1, 2).selectExpr("id", "'k' AS key"), 4).items():
         assert len(set(where.values())) == (1 if scheme == "key" else 4)
-
-
-def test_small_and_degenerate_planned_by_spark(spark, static):
-    for rows, workers in ((0, 4), (3, 7), (40, 1)):
-        df = skewed(spark, rows)
-        out = spread(df, "key", workers)
-        assert out.rdd.getNumPartitions() == workers
-        assert places(out) == sent_by(plan(df, "key", workers), hashes(df, "key"))
 
 
 def test_rows_of_a_file_and_of_a_shuffle(spark, tmp_path, static):
@@ -445,26 +431,6 @@ def test_a_type_that_spark_cannot_hash(spark, sql, kind, capfd):
     rows = spark.range(3).selectExpr("id", f"{sql} AS m")
     refused(lambda: spread(rows, "m", 3), f"column 'm' has type {re.escape(kind)}, and Spark")
     assert capfd.readouterr().err == ""
-
-
-def test_the_skewed_rows_are_what_they_say(rows):
-    assert rows.where("key = 'hot'").count() > 1100
-    assert rows.where("key IS NULL").count() == 31
-
-
-def test_columns_called_like_ours_in_capitals_are_kept_where_a_key_is_hot(spark):
-    from frames import as_a_bag
-    from keyspread.spark import spread
-
-    names = ["KeySpread_Hash", "KEYSPREAD_bucket", "keyspread_ENTRY", "Keyspread_Hot", "keyspread_Turn",
-             "keyspread_PIECE", "KEYSPREAD_WORKER"]  # fmt: skip
-    df = spark.range(0, 300, 1, 2).selectExpr(
-        "if(id % 2 = 0, 'hot', string(id)) AS key", *(f"id + {i} AS {name}" for i, name in enumerate(names))
-    )
-    for scheme in ("planned", "d-choices"):
-        out = spread(df, "key", 3, scheme)
-        assert out.schema == df.schema
-        assert as_a_bag(out) == as_a_bag(df)
 
 
 def test_a_session_without_lateral_aliases_routes_the_same(spark, rows):

@@ -73,13 +73,6 @@ def test_both_tell_the_true_loads_and_the_hottest_keys(rows, scheme):
     assert balance(out, WORKERS).hottest == ()
 
 
-def test_a_watch_changes_neither_rows_nor_places(rows):
-    for scheme in ("planned", "d-choices"):
-        watched = spread(rows, "key", WORKERS, scheme, watch=Watch())
-        assert watched.columns == rows.columns
-        assert places(watched) == places(spread(rows, "key", WORKERS, scheme))
-
-
 def test_a_watch_needs_no_job_of_its_own(spark, rows):
     watch = Watch()
     tracker = spark.sparkContext.statusTracker()
@@ -93,13 +86,6 @@ def test_a_watch_needs_no_job_of_its_own(spark, rows):
         assert len(tracker.getJobIdsForGroup("watched")) == jobs
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
-
-
-def test_without_hottest_keys(rows):
-    watch = Watch(hottest=0)
-    run(spread(rows, "key", WORKERS, "key", watch=watch))
-    assert seen(watch).hottest == ()
-    assert seen(watch).rows == 3000
 
 
 def test_keys_of_other_types(spark):

@@ -11,8 +11,8 @@ from keyspread.online.settings import Settings
 from keyspread.operators import OPERATORS, AnyOperator
 from keyspread.planned.plan import Plan
 from keyspread.schemes import LOOK_AHEAD, PLANNED
-from keyspread.spark.aggregation import way
 from keyspread.spark.aggregation.operator_parts import OperatorParts
+from keyspread.spark.aggregation.way import Way
 from keyspread.spark.plan import count_rows
 from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import Key, KeyColumn, key_columns
@@ -23,6 +23,10 @@ from keyspread.spark.streaming.stream_aggregate import aggregate_stream
 from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.spark.streaming.windows import Windows
 from keyspread.spark.watch import Watch
+
+_MOST_OF_WHOLE_KEYS = 1.1
+"""The busiest worker, as a multiple of the even load, up to which the keys of an operator stay whole."""
+_CALLERS_SCHEME = "the caller chose this scheme"
 
 
 def aggregate(
@@ -115,10 +119,10 @@ def aggregate(
         )
     windows = Windows.of(df, window, slide, time)
     columns = key_columns(df, key)
-    chosen = None if scheme is None else way.by_scheme(routing.scheme)
+    chosen = None if scheme is None else Way(routing.scheme, _CALLERS_SCHEME)
     if df.isStreaming:
         result = aggregate_stream(df, columns, operator, routing, windows, mode)
-        _say(watch, chosen or way.of_operator(routing.scheme), df)
+        _say(watch, chosen or Way(routing.scheme, "Spark cannot fold the rows of an Operator before they move"), df)
         return result
     if windows is not None:
         df = windows.on(df)
@@ -133,15 +137,17 @@ def aggregate(
 def _by_plan(df: DataFrame, key: list[KeyColumn], parts: OperatorParts, routing: Routing) -> DataFrame:
     """Return the result of an operator: with whole keys if that is even enough, otherwise cut by a plan and merged."""
     plan, workers, watch = routing.plan, routing.workers, routing.watch
-    chosen = way.of_given_plan()
+    chosen = Way(PLANNED, "the caller passed a plan")
     if plan is None:
         counted = count_rows(df, key, workers, threshold=routing.threshold, weight=routing.weight)
         plan = counted.plan_of_whole_keys()
         busiest = 1 + plan.imbalance * workers
-        if busiest <= way.MOST_OF_WHOLE_KEYS:
-            chosen = way.of_whole_keys(busiest)
+        load = f"{busiest:.2f} x the even load"
+        if busiest <= _MOST_OF_WHOLE_KEYS:
+            chosen = Way("key", f"no key is hot enough to matter, with whole keys the busiest worker has {load}")
         else:
-            chosen, plan = way.of_cut_keys(busiest), counted.plan()
+            chosen = Way(PLANNED, f"with whole keys the busiest worker would have {load}")
+            plan = counted.plan()
     if (plan.pieces.sizes > 1).any():
         result = parts.result(partial(df, key, parts, replace(routing, plan=plan), chosen))
     else:
@@ -151,15 +157,15 @@ def _by_plan(df: DataFrame, key: list[KeyColumn], parts: OperatorParts, routing:
 
 
 def partial(
-    df: DataFrame, key: list[KeyColumn], parts: OperatorParts, routing: Routing, chosen: way.Way | None = None
+    df: DataFrame, key: list[KeyColumn], parts: OperatorParts, routing: Routing, chosen: Way | None = None
 ) -> DataFrame:
     """Return the partial states of a bounded DataFrame: a row for each key on each worker."""
     routed, worker = with_worker(df, key, routing)
-    _say(routing.watch, chosen or way.by_scheme(routing.scheme), df)
+    _say(routing.watch, chosen or Way(routing.scheme, _CALLERS_SCHEME), df)
     return parts.partial(move(routed, routing.workers, worker), worker)
 
 
-def _say(watch: Watch | StreamWatch | None, chosen: way.Way, df: DataFrame) -> None:
+def _say(watch: Watch | StreamWatch | None, chosen: Way, df: DataFrame) -> None:
     if watch is not None:
         watch.take(chosen, df)
 
