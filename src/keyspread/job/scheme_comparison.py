@@ -12,7 +12,7 @@ from keyspread.evaluation import metrics
 from keyspread.online.settings import Settings
 from keyspread.spark.routing.keys import Key, key_columns, key_hash
 from keyspread.spark.routing.options import Routing
-from keyspread.spark.routing.senders import online_worker
+from keyspread.spark.routing.senders import python_worker
 from keyspread.spark.spread import with_worker
 
 COMPARED = ("key", "partial-key")
@@ -70,7 +70,7 @@ def compare_schemes(
     )
     # This scheme has one worker per key, so it routes one row per group instead of every row.
     by_key = Routing.of(workers, "key", "key", sender=Settings(seed=seed))
-    counted = counted.withColumn("keyspread_key", online_worker(F.col("hash"), by_key, None, None))
+    counted = counted.withColumn("keyspread_key", python_worker(F.col("hash"), by_key, None, None))
     places["key"] = "keyspread_key"
     each = F.array(
         *(F.struct(F.lit(i).alias("scheme"), F.col(places[one]).alias("worker")) for i, one in enumerate(schemes))

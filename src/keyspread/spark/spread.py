@@ -13,11 +13,10 @@ from keyspread.spark.plan import count_rows
 from keyspread.spark.realtime.spread_records import DEFAULT_SCHEME, spread_records
 from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import Key, KeyColumn, free_name, in_sql, key_columns, key_hash
-from keyspread.spark.routing.look_ahead import look_ahead_worker
 from keyspread.spark.routing.options import Routing
 from keyspread.spark.routing.planned_sql import bucket_of, with_planned_worker
 from keyspread.spark.routing.row_order import repeatable_order
-from keyspread.spark.routing.senders import online_worker
+from keyspread.spark.routing.senders import python_worker
 from keyspread.spark.routing.tables import as_column, look_up
 from keyspread.spark.routing.tags import tags_of
 from keyspread.spark.routing.weights import Weight, weight_column
@@ -147,8 +146,7 @@ def with_worker(df: DataFrame, columns: list[KeyColumn], routing: Routing) -> tu
     else:
         weight = None if routing.weight is None else weight_column(df, routing.weight)
         order = None if routing.scheme == _BY_KEY_ALONE else repeatable_order(df)
-        route = look_ahead_worker if routing.kind is Kind.LOOK_AHEAD else online_worker
-        routed = df.withColumn(worker, route(key_hash(df, columns), routing, weight, order))
+        routed = df.withColumn(worker, python_worker(key_hash(df, columns), routing, weight, order))
     return routed if routing.watch is None else routing.watch.on(routed, columns, worker, routing), worker
 
 

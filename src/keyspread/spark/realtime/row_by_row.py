@@ -29,8 +29,7 @@ def row_by_row_worker(key_hash: Column, routing: Routing, weight: Column | None)
     `source` is the number of the partition. Every task has a new Sender, so every batch of real-time mode has new ones.
     """
     columns = [key_hash] if weight is None else [key_hash, weight]
-    sender = _sender_of(routing.scheme, routing.workers, routing.of_sender())
-    function = F.udf(_function_of_a_task(sender), "int", useArrow=False)
+    function = F.udf(_function_of_a_task(routing.scheme, routing.workers, routing.of_sender()), "int", useArrow=False)
     # Without this the optimizer may evaluate it twice, and the second time its state is different.
     worker: Column = function.asNondeterministic()(*columns)
     return worker
@@ -46,22 +45,10 @@ def check_scheme(scheme: str) -> None:
         )
 
 
-def _sender_of(scheme: str, workers: int, options: dict[str, Any]) -> Callable[[int], Callable[..., int]]:
-    def start(source: int) -> Callable[..., int]:
-        sender = Sender(scheme, workers, source=source, **options)
-
-        def route(*row: int) -> int:
-            return int(sender.route(*(np.array([value], np.int64) for value in row))[0])
-
-        return route
-
-    return start
-
-
-def _function_of_a_task(start: Callable[[int], Callable[..., int]]) -> Callable[..., int]:
-    """Return a function that starts a new one in every task, with the number of its partition, and calls that."""
-    start_there = shipped(start)
-    running: dict[int, Callable[..., int]] = {}
+def _function_of_a_task(scheme: str, workers: int, options: dict[str, Any]) -> Callable[..., int]:
+    """Return a function that makes a Sender in every task, with the number of its partition, and routes by it."""
+    make = shipped(lambda source: Sender(scheme, workers, source=source, **options))
+    running: dict[int, Any] = {}
 
     def call(*row: int) -> int:
         from pyspark import TaskContext
@@ -71,7 +58,7 @@ def _function_of_a_task(start: Callable[[int], Callable[..., int]]) -> Callable[
         attempt = task.taskAttemptId()
         if attempt not in running:
             running.clear()
-            running[attempt] = start_there(task.partitionId())
-        return running[attempt](*row)
+            running[attempt] = make(task.partitionId())
+        return int(running[attempt].route(*(np.array([value], np.int64) for value in row))[0])
 
     return call
