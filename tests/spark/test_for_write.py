@@ -1,6 +1,5 @@
 """`for_write`: few files of the wanted size, even writers, the same rows."""
 
-import heapq
 import re
 from collections import Counter
 
@@ -92,20 +91,6 @@ def test_packing(seed):
         assert size / len(files) <= 1e5 * (1 + 1e-9)
         np.add.at(loads, files, size / len(files) + 1e3)
     assert loads == pytest.approx(packed.loads)
-
-
-def test_packing_takes_the_least_loaded_writers(monkeypatch):
-    """Many files of one value: each is placed once, whatever their number."""
-    popped = []
-    pop = heapq.heappop
-    monkeypatch.setattr(heapq, "heappop", lambda heap: popped.append(1) or pop(heap))
-    packed = pack([1e6, 2e5, 50], 1e2, 10)
-    files = fewest_files([1e6, 2e5, 50], 1e2)
-    assert files == 12_001
-    assert sum(map(len, packed.files)) == files
-    assert all(len({*files}) == len(files) for files in packed.files)  # else two of them would be one
-    assert packed.busiest <= 1.1
-    assert len(popped) <= 2 * files
 
 
 def test_an_absurd_number_of_files_is_refused(spark, rows, static):

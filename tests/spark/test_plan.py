@@ -76,14 +76,6 @@ def test_hardly_any_rows(spark, rows_):
         assert int(planned.loads.sum()) == rows_
 
 
-def test_a_bucket_with_a_hot_key_and_very_many_others(spark):
-    """Only the hot keys are collected, however many keys share their buckets."""
-    df = spark.range(0, 100_000, 1, 2).selectExpr("id", "if(id % 4 = 0, -1, id) AS key")
-    planned = plan(df, "key", 2, buckets=2)
-    same_counts(planned, of_core(df, "key", 2, buckets=2))
-    assert len(planned.head) == 1
-
-
 # Balance
 
 

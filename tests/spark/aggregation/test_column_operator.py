@@ -83,19 +83,6 @@ def test_windows_of_a_bounded_frame(rows):
     assert collected(found) == plain(rows, F.window("at", "20 seconds", "10 seconds"), "key")
 
 
-def test_the_example_in_the_documentation(spark):
-    text = (DOCS / "streaming.md").read_text()
-    (example,) = re.findall(r"```python\n([^`]*ColumnOperator[^`]*)```", text)
-    clicks = spark.range(0, 200, 1, 2).selectExpr(
-        "if(id % 3 = 0, NULL, concat('u', id % 5)) AS user", "id / 7 AS amount"
-    )
-    names = {"__name__": "__main__", "clicks": clicks}
-    exec(example, names)
-    found = {row.user: row.mean for row in names["means"].collect()}
-    expected = {row.user: row.mean for row in clicks.groupBy("user").agg(F.avg("amount").alias("mean")).collect()}
-    assert found == pytest.approx(expected)
-
-
 class NoState(Total):
     state = None
 
