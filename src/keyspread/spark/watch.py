@@ -174,16 +174,16 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
         combined = f"approx_top_k_combine(sketch, {TRACKED})"
         together.append(F.expr(f"approx_top_k_estimate({combined}, {hottest})").alias("hottest"))
     rows = spread.select(*selected)
-    found = rows.groupBy("worker").agg(*seen).agg(*together).collect()[0]
+    totals = rows.groupBy("worker").agg(*seen).agg(*together).collect()[0]
     loads = np.zeros(workers, np.int64)
-    for item in found["loads"]:
+    for item in totals["loads"]:
         if item["worker"] >= workers:
             raise InputError(
                 f"the DataFrame has rows in partition {item['worker']}, so it was not spread over {workers} workers"
             )
         loads[item["worker"]] = item["rows"]
     if by_sketch:
-        return Balance(loads, _pairs(found["hottest"]))
+        return Balance(loads, _pairs(totals["hottest"]))
     return Balance(loads, () if key is None else _pairs(_counted(rows, hottest)))
 
 
@@ -227,5 +227,5 @@ def _counted(rows: DataFrame, hottest: int) -> list[Any]:
     return rows.groupBy("key").count().orderBy(F.desc("count"), "key").limit(hottest).collect()
 
 
-def _pairs(found: Any) -> tuple[tuple[str | None, int], ...]:
-    return tuple((item[0], int(item[1])) for item in found or ())
+def _pairs(counts: Any) -> tuple[tuple[str | None, int], ...]:
+    return tuple((item[0], int(item[1])) for item in counts or ())

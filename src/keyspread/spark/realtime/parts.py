@@ -155,15 +155,15 @@ def _aggregates_of(df: DataFrame, aggregates: Any) -> list[_Aggregate]:
 
 def _aggregate_of(df: DataFrame, place: int, name: str, call: Any) -> _Aggregate:
     """Read `function(argument)`; Spark reads the argument, so it is one expression."""
-    found = re.fullmatch(r"\s*(\w+)\s*\((.*)\)\s*", call, re.DOTALL) if isinstance(call, str) else None
-    function = found[1].lower() if found is not None else ""
-    if found is None or function not in _PARTS or re.match(r"\s*(distinct|all)\b", found[2], re.IGNORECASE):
+    match = re.fullmatch(r"\s*(\w+)\s*\((.*)\)\s*", call, re.DOTALL) if isinstance(call, str) else None
+    function = match[1].lower() if match is not None else ""
+    if match is None or function not in _PARTS or re.match(r"\s*(distinct|all)\b", match[2], re.IGNORECASE):
         raise InputError(
             f"aggregate {name!r} must be one call of {', '.join(_PARTS)}, such as 'sum(amount)', got {call!r}: others "
             "cannot be merged from parts"
         )
-    counts_rows = function == "count" and found[2].strip() == "*"
-    argument = "1" if counts_rows else found[2].strip()
+    counts_rows = function == "count" and match[2].strip() == "*"
+    argument = "1" if counts_rows else match[2].strip()
     try:
         with quiet_analysis():
             value = df.select(F.expr(argument)).schema[0].dataType
@@ -189,9 +189,9 @@ def _tagged(routed: DataFrame, columns: list[KeyColumn], workers: int, worker: s
 
 
 def _check_partitions(spark: SparkSession, workers: int) -> None:
-    found = spark.conf.get(_PARTITIONS)
-    if found != str(workers):
+    partitions = spark.conf.get(_PARTITIONS)
+    if partitions != str(workers):
         raise InputError(
             f"RealtimeParts over {workers} workers needs this setting of the session: {_PARTITIONS}={workers} "
-            f"(is {found})"
+            f"(is {partitions})"
         )

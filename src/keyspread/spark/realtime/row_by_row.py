@@ -37,10 +37,10 @@ def row_by_row_worker(key_hash: Column, routing: Routing, weight: Column | None)
 
 def check_scheme(scheme: str) -> None:
     """Refuse a scheme that needs more than one row at a time."""
-    found = resolve(scheme)
-    if not found.is_online:
+    descriptor = resolve(scheme)
+    if not descriptor.is_online:
         raise InputError(
-            f"{found.name} does not work with realtime=True, because it {_WHY_NOT[found.kind]}; "
+            f"{descriptor.name} does not work with realtime=True, because it {_WHY_NOT[descriptor.kind]}; "
             "use an online scheme such as per-key, or micro-batches without realtime=True"
         )
 

@@ -52,23 +52,23 @@ class Routing:
     ) -> "Routing":
         """Check what the caller asks for; `default` is the scheme if he names none and passes no plan."""
         workers = checks.whole_number("workers", workers)
-        found = resolve(scheme if scheme is not None else default if plan is None else PLANNED)
+        descriptor = resolve(scheme if scheme is not None else default if plan is None else PLANNED)
         given = {"weight": weight, "threshold": threshold, "tolerance": tolerance, "sender": sender}
-        useless = {name for name, value in given.items() if value is not None and not has_use(name, found)}
+        useless = {name for name, value in given.items() if value is not None and not has_use(name, descriptor)}
         if plan is not None:
-            if found.kind is not Kind.PLANNED:
+            if descriptor.kind is not Kind.PLANNED:
                 raise InputError(f"plan= is given, so scheme={scheme!r} has no effect; leave one of them out")
             check_plan(plan, workers)
             useless = {name for name, value in given.items() if value is not None}
         if watch is not None and watch.uses_threshold:
             useless.discard("threshold")
         if useless:
-            raise InputError(_useless(min(useless), found.name, plan is not None))
+            raise InputError(_useless(min(useless), descriptor.name, plan is not None))
         if sender is not None and not isinstance(sender, Settings):
             raise InputError(f"sender must be keyspread.Settings, such as Settings(seed=7), got {sender!r:.100}")
         routing = cls(
             workers=workers,
-            scheme=found.name,
+            scheme=descriptor.name,
             threshold=checked_threshold(threshold, workers),
             plan=plan,
             weight=weight,
@@ -76,9 +76,9 @@ class Routing:
             sender=sender or Settings(),
             watch=watch,
         )
-        if found.kind not in (Kind.PLANNED, Kind.LOOK_AHEAD):
+        if descriptor.kind not in (Kind.PLANNED, Kind.LOOK_AHEAD):
             # Wrong options fail here, not in a task.
-            SenderSettings.of(online_scheme(found.name), workers, **routing.of_sender())
+            SenderSettings.of(online_scheme(descriptor.name), workers, **routing.of_sender())
         return routing
 
     @property
