@@ -78,7 +78,7 @@ def test_a_watch_needs_no_job_of_its_own(spark, rows):
     tracker = spark.sparkContext.statusTracker()
     spark.sparkContext.setJobGroup("watched", "watched")
     try:
-        out = aggregate(rows, "key", Count(), WORKERS, "d-choices", watch=watch)
+        out = spread(rows, "key", WORKERS, "d-choices", watch=watch)
         assert list(tracker.getJobIdsForGroup("watched")) == []
         run(out)
         jobs = len(tracker.getJobIdsForGroup("watched"))
