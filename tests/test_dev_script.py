@@ -281,7 +281,20 @@ def test_help_names_every_command(dev: ModuleType) -> None:
         done = run(*arguments)
         assert (done.returncode, done.stderr) == (0, "")
         assert all(len(line) <= 100 for line in done.stdout.splitlines())
-        for word in "run test --quick --slow --all matrix docs lint bench keyspread python lock".split():
+        for word in [
+            "run",
+            "test",
+            "--quick",
+            "--slow",
+            "--all",
+            "matrix",
+            "docs",
+            "lint",
+            "bench",
+            "keyspread",
+            "python",
+            "lock",
+        ]:
             assert re.search(rf"^ +{word}\b", done.stdout, re.MULTILINE), word
 
 

@@ -157,7 +157,7 @@ def test_the_signatures_are_these():
         "threshold": None,
         "buckets": None,
         "weights": None,
-        "tolerance": 0.0,
+        "slack": 0.0,
         "most_moved": None,
     }
     assert defaults(ks.find_choices) == {"tolerance": 1e-4}

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keyspread import ColumnOperator, Operator
+from keyspread.operators import Count as OurCount
 from keyspread.spark import aggregate, session
 from keyspread.streams.generated.zipf import zipf_probabilities
 
@@ -159,7 +160,7 @@ def compare_count(rows: DataFrame, rounds: int) -> None:
         return lambda: result().write.format("noop").mode("overwrite").save()
 
     def count(scheme: str | None) -> Callable[[], None]:
-        return run(lambda: aggregate(rows, "key", {"n": "count(*)"}, WORKERS, scheme))
+        return run(lambda: aggregate(rows, "key", OurCount(), WORKERS, scheme))
 
     plain = "groupBy(key).count()"
     runs = {plain: run(lambda: rows.groupBy("key").count()), "aggregate": count(None)}

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import keyspread as ks
-from keyspread.spark import RealtimeParts
+from keyspread.spark.realtime import RealtimeParts
 from keyspread.streams import ZipfStream
 
 from common import console, numbers, show

@@ -86,7 +86,9 @@ def balance(live: Engine) -> None:
                 live,
                 whole,
                 PART * (PARTS - 1),
-                lambda rows: spread(rows, "key", WORKERS, "per-key", half_life="auto", realtime=True),
+                lambda rows: spread(
+                    rows, "key", WORKERS, "per-key", sender=ks.Settings(half_life="auto"), realtime=True
+                ),
             ),
         }
         found = {way: busiest(one.workers, WORKERS, EVERY) for way, one in at_once.items()}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import functions as F
 
+from keyspread.operators import Count
 from keyspread.spark import Totals, session
 
 from common import numbers, show
@@ -25,7 +26,7 @@ def main() -> None:
     context = spark.sparkContext
     context.setLocalProperty("sql.streaming.queryId", "benchmark")  # as in foreachBatch, where no fingerprint is needed
     folder = Path(tempfile.mkdtemp())
-    totals = Totals(str(folder / "totals"), "k", {"n": "count(*)"}, WORKERS)
+    totals = Totals(str(folder / "totals"), "k", Count("n"), WORKERS)
     rows = spark.range(ROWS).selectExpr("id * id % 211 AS k").persist()
     rows.count()
 

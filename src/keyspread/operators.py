@@ -107,6 +107,32 @@ class ColumnOperator(ABC):
         return states
 
 
+class Count(ColumnOperator):
+    """The number of rows of each key, in the column `name`: what a stream processor counts behind its workers.
+
+    `df.groupBy(key).count()` returns the same and is faster, because Spark counts before rows move. A key may not be a
+    struct or an array, which Arrow does not group by.
+
+    >>> import pyarrow as pa
+    >>> words = pa.table({"word": ["a", "b", "a"]})
+    >>> Count().partial(words, ["word"]).to_pylist()
+    [{'word': 'a', 'count': 2}, {'word': 'b', 'count': 1}]
+    """
+
+    def __init__(self, name: str = "count") -> None:
+        self.name = name
+        self.schema = self.state = f"`{name.replace('`', '``')}` long"  # type: ignore[misc]
+
+    def partial(self, rows: Any, key: list[str]) -> Any:
+        """Return the number of rows of each key."""
+        counted = rows.select(key).group_by(key).aggregate([([], "count_all")])
+        return counted.rename_columns([*key, self.name])
+
+    def merge(self, states: Any, key: list[str]) -> Any:
+        """Return the sum of the numbers of each key."""
+        return states.group_by(key).aggregate([(self.name, "sum")]).rename_columns([*key, self.name])
+
+
 AnyOperator = Operator[Any] | ColumnOperator
 OPERATORS = (Operator, ColumnOperator)
 """Both kinds, for isinstance."""

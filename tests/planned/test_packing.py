@@ -87,7 +87,7 @@ def test_tolerance_keeps_buckets_at_home():
     moved = dict.fromkeys(previous, 0.0)
     for batch in batches[1:]:
         for tolerance, before in previous.items():
-            planned = previous[tolerance] = plan(batch, 20, previous=before, tolerance=tolerance)
+            planned = previous[tolerance] = plan(batch, 20, previous=before, slack=tolerance)
             moved[tolerance] += planned.moved
             assert planned.imbalance <= max(tolerance, plan(batch, 20).imbalance) + 1e-4
     assert moved[0.005] < 0.5 * moved[0.0]
@@ -100,7 +100,7 @@ def test_tolerance_keeps_buckets_at_home():
         ({"weights": [1, 2]}, "there must be one weight per message, got 2 for 1"),
         ({"weights": [-1]}, "a weight must be between 0 and 4294967296, got -1"),
         ({"most_moved": -1}, "most_moved must not be negative, got -1"),
-        ({"tolerance": "x"}, "tolerance must be a number, got 'x'"),
+        ({"slack": "x"}, "slack must be a number, got 'x'"),
     ],
 )
 def test_wrong_options(options, message):
@@ -113,7 +113,7 @@ def test_what_must_move_does_not_use_up_the_bound():
     """Five workers are gone. Beside what they had, 5 % may move, and that is used for balance."""
     batch = zipf(1.0, 3000, 20_000, seed=1)
     before = plan(batch, 20)
-    least = plan(batch, 15, previous=before, tolerance=1.0)
+    least = plan(batch, 15, previous=before, slack=1.0)
     bound = plan(batch, 15, previous=before, most_moved=0.05)
     assert least.moved < bound.moved <= least.moved + 0.05
     assert bound.imbalance < 0.5 * least.imbalance

@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from keyspread.errors import InputError
-from keyspread.spark import candidate_keys, diagnose
+from keyspread.spark import diagnose
+from keyspread.spark.diagnose import candidate_keys
 from keyspread.spark.routing.natural_load import natural_loads
 
 ROWS = 4000

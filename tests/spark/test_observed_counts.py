@@ -72,6 +72,7 @@ def test_loads_that_cannot_be_are_refused(text, rows):
         read_loads(text, 2, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.connect
 def test_a_watch_never_fails_the_query(spark):
     """Over Connect two threads of Spark read what was observed: with JSON, one of six such queries failed."""

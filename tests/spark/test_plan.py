@@ -8,7 +8,6 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql import functions as F
 
 import keyspread as ks
 import naive
@@ -49,10 +48,8 @@ def of_core(df, key, workers, **options):
     "options",
     [
         {},
-        {"threshold": 0.3},
-        {"threshold": 0.002},  # nearly every key is hot
-        {"buckets": 7},  # several hot keys in a bucket
-        {"buckets": 5000, "threshold": 0.05},
+        {"threshold": 0.3, "buckets": 5000},
+        {"threshold": 0.003, "buckets": 5},  # nearly every key is hot, and shares its bucket with others
         {"threshold": 1.0},  # none is
     ],
     ids=str,
@@ -71,7 +68,7 @@ def test_counts_of_a_zipf_stream(stream):
     assert len(planned.head) > 5
 
 
-@pytest.mark.parametrize("rows_", [0, 1, 2])
+@pytest.mark.parametrize("rows_", [0, 2])
 def test_hardly_any_rows(spark, rows_):
     df = skewed(spark, rows_)
     for workers in (1, 3):
@@ -80,27 +77,12 @@ def test_hardly_any_rows(spark, rows_):
         assert int(planned.loads.sum()) == rows_
 
 
-def test_several_columns_and_null_keys(spark):
-    sql = ("id", "if(id % 2 = 0, null, id % 5) AS a", "if(id % 3 = 0, null, 'b') AS b")
-    df = spark.range(0, 500, 1, 3).selectExpr(*sql)
-    same_counts(plan(df, ["a", "b"], 4), of_core(df, ["a", "b"], 4))
-    assert 42 in {key.hash for key in plan(df, "a", 4).head}  # the null key, half of the rows
-
-
-def test_a_bucket_with_a_hot_key_and_very_many_others(spark):
-    """Only the hot keys are collected, however many keys share their buckets."""
-    df = spark.range(0, 100_000, 1, 2).selectExpr("id", "if(id % 4 = 0, -1, id) AS key")
-    planned = plan(df, "key", 2, buckets=2)
-    same_counts(planned, of_core(df, "key", 2, buckets=2))
-    assert len(planned.head) == 1
-
-
 # Balance
 
 
-@pytest.mark.parametrize("workers", [2, 8])
-def test_balance_of_a_zipf_stream(stream, workers):
+def test_balance_of_a_zipf_stream(stream):
     """I * n is at most 0.02 with 5,000 rows per worker or more."""
+    workers = 8
     planned = plan(stream, "key", workers)
     loads = np.bincount(list(places(spread(stream, "key", workers, plan=planned)).values()), minlength=workers)
     assert loads.sum() == 40_000
@@ -145,14 +127,7 @@ def by_hand(workers, buckets, head, loads=None):
     return ks.Plan.from_json(json.dumps(content))
 
 
-def test_very_many_hot_keys_in_one_bucket(rows):
-    planned = plan(rows, "key", 3, buckets=3, threshold=0.003)
-    assert len(planned.head) > 60
-    same_counts(planned, of_core(rows, "key", 3, buckets=3, threshold=0.003))
-    assert places(spread(rows, "key", 3, plan=planned)) == sent_by(planned, hashes(rows, "key"))
-
-
-@pytest.mark.parametrize("compared", [0, 1, 100])
+@pytest.mark.parametrize("compared", [0, 100])
 def test_hot_keys_are_compared_one_by_one_or_found_by_their_bucket(rows, monkeypatch, compared):
     expected = of_core(rows, "key", 4, threshold=0.01, buckets=8)
     assert 1 < len(expected.head) < 100
@@ -162,9 +137,8 @@ def test_hot_keys_are_compared_one_by_one_or_found_by_their_bucket(rows, monkeyp
     assert places(spread(rows, "key", 4, plan=planned)) == sent_by(planned, hashes(rows, "key"))
 
 
-@pytest.mark.parametrize("extreme", [-(2**63), 2**63 - 1])
-def test_the_smallest_and_the_largest_hash_as_hot_key(rows, extreme):
-    planned = by_hand(3, [0, 1, 2], [(extreme, [1, 2], [SLOTS // 2, SLOTS])])
+def test_the_smallest_and_the_largest_hash_as_hot_key(rows):
+    planned = by_hand(3, [0, 1, 2], [(extreme, [1, 2], [SLOTS // 2, SLOTS]) for extreme in (-(2**63), 2**63 - 1)])
     assert places(spread(rows, "key", 3, plan=planned)) == sent_by(planned, hashes(rows, "key"))
 
 
@@ -196,22 +170,6 @@ def test_keys_that_the_plan_does_not_know(spark, rows):
     assert len({found[row.id] for row in other.where("key = 'new'").collect()}) == 1  # not hot: one worker
 
 
-def test_a_plan_is_for_hashes_not_for_columns(spark, rows):
-    planned = plan(rows, "key", 5)
-    renamed = rows.select("id", F.col("key").alias("name"), F.lit(1))
-    assert places(spread(renamed, "name", 5, plan=planned)) == places(spread(rows, "key", 5, plan=planned))
-
-
-def test_a_plan_is_the_same_after_json(rows):
-    planned = plan(rows, "key", 5)
-    read = ks.Plan.from_json(planned.to_json())
-    assert read == planned
-    assert places(spread(rows, "key", 5, plan=read)) == places(spread(rows, "key", 5, plan=planned))
-    assert re.fullmatch(
-        r"Plan\(workers=5, buckets=320, hot keys=\d+, messages=3000, imbalance=.*, moved=0\)", repr(planned)
-    )
-
-
 def test_the_previous_plan_is_kept_where_balance_allows(spark, rows):
     first = plan(rows, "key", 5)
     again = plan(rows, "key", 5, previous=first)
@@ -233,12 +191,6 @@ def test_the_previous_plan_is_kept_where_balance_allows(spark, rows):
     assert fewer.loads.max() <= 751
 
 
-def test_spread_takes_the_previous_plan(rows):
-    first = plan(rows, "key", 5, threshold=0.1)
-    expected = plan(rows, "key", 5, previous=first, threshold=0.02)
-    assert places(spread(rows, "key", 5, previous=first, threshold=0.02)) == sent_by(expected, hashes(rows, "key"))
-
-
 # Samples
 
 
@@ -254,7 +206,7 @@ def test_a_sampled_plan_is_nearly_in_balance(stream):
     """The documented error: a few times sqrt(1 / (sampled rows per worker)), relative to a worker's share."""
     workers, sample = 4, 0.25
     for seed in range(2):
-        where = places(spread(stream, "key", workers, sample=sample, seed=seed))
+        where = places(spread(stream, "key", workers, plan=plan(stream, "key", workers, sample=sample, seed=seed)))
         loads = np.bincount(list(where.values()), minlength=workers)
         assert len(where) == 40_000
         assert abs(loads / 10_000 - 1).max() <= 4 / np.sqrt(40_000 * sample / workers)
@@ -287,17 +239,15 @@ def test_a_stream_is_refused(spark):
     ("options", "match"),
     [
         ({"threshold": 0}, "threshold is a share of the messages, above 0 and at most 1, got 0"),
-        ({"threshold": 1.5}, "threshold is a share"),
         ({"sample": 0}, "sample is a share"),
-        ({"sample": 2}, "sample is a share"),
         ({"sample": "all"}, "sample must be a number"),
         ({"buckets": 4}, "buckets must be at least 5, got 4"),
         ({"buckets": 2**31 + 1}, "buckets must be at most"),
-        ({"workers": 0}, "workers must be at least 1, got 0"),
-        ({"key": "nope"}, "there is no column 'nope'; the columns are id, key, value"),
         ({"previous": "{}"}, "previous must be a keyspread.Plan, got '{}'"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"seed": "x"}, "seed must be a whole number"),
+        ({"slack": -1}, "slack must not be negative, got -1"),
+        ({"most_moved": "x"}, "most_moved must be a number, got 'x'"),
     ],
     ids=str,
 )
@@ -321,9 +271,6 @@ def test_hot_keys_are_cut_where_their_rows_lie(spark):
 
 def test_forty_pieces_that_end_within_one_cell(spark):
     """Rows fall into every one of them, and behind the last in the same cell."""
-    from frames import places
-    from keyspread.spark import spread
-
     rows = spark.range(0, 200_000, 1, 2).selectExpr("id", "'hot' AS key")
     cell = SLOTS >> 10  # 41 pieces: 16 cells for each, rounded up to a power of two
     hot = int(ks.hash_keys(["hot"])[0])

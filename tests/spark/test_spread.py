@@ -16,8 +16,12 @@ from pyspark.sql import functions as F
 import keyspread as ks
 import keyspread.spark
 from frames import ONLINE, as_a_bag, hashes, places, sent_by, sent_online, setting, skewed
+from keyspread import Settings
 from keyspread.errors import InputError
+from keyspread.operators import Count
 from keyspread.spark import Watch, aggregate, balance, plan, spread
+from keyspread.spark.routing.keys import key_columns
+from keyspread.spark.routing.options import Routing
 from keyspread.spark.spread import with_worker
 
 WORKERS = 5
@@ -36,28 +40,46 @@ def adaptive(spark, request):
         yield
 
 
-def both(df, key, scheme, workers, **options):
-    """Return where `spread` puts the rows, and where they would be in-process."""
+def chosen(df, key, *routings):
+    """Return where each of these routings puts every row, id -> worker, all from one job."""
+    columns, names = key_columns(df, key), []
+    for routing in routings:
+        df, name = with_worker(df, columns, routing)
+        names.append(name)
+    found = df.select("id", *names).collect()
+    return [{row.id: row[1 + place] for row in found} for place in range(len(names))]
+
+
+def check_all(df, key, schemes, workers):
+    """Compare the workers of these schemes with those of a Sender or a Plan; return them by scheme."""
     rows = hashes(df, key)
-    if scheme == "planned":
-        planned = ks.plan(np.array([hash_ for _, _, hash_ in rows], np.int64), workers)
-        return places(spread(df, key, workers, plan=planned)), sent_by(planned, rows)
-    return places(spread(df, key, workers, scheme, **options)), sent_online(rows, scheme, workers, **options)
+    planned = ks.plan(np.array([hash_ for _, _, hash_ in rows], np.int64), workers)
+    routings = {
+        scheme: Routing.of(workers, scheme, scheme, plan=planned)
+        if scheme == "planned"
+        else Routing.of(workers, scheme, scheme, sender=Settings(**SCHEMES[scheme]))
+        for scheme in schemes
+    }
+    found = dict(zip(routings, chosen(df, key, *routings.values()), strict=True))
+    for scheme, where in found.items():
+        route = sent_by(planned, rows) if scheme == "planned" else sent_online(rows, scheme, workers, **SCHEMES[scheme])
+        assert where == route, scheme
+    return found
 
 
 # Where the rows go
 
 
-@pytest.mark.parametrize("scheme", [pytest.param(s, marks=pytest.mark.connect) if s in TWO else s for s in SCHEMES])
-def test_partition_w_has_the_rows_that_the_sender_gives_to_worker_w(rows, adaptive, scheme):
-    found, expected = both(rows, "key", scheme, WORKERS, **SCHEMES[scheme])
-    assert found == expected
-    assert set(found.values()) == set(range(WORKERS))
+@pytest.mark.connect
+def test_every_scheme_gives_rows_to_the_workers_of_its_senders(rows, adaptive):
+    for scheme, where in check_all(rows, "key", SCHEMES, WORKERS).items():
+        assert set(where.values()) == set(range(WORKERS)), scheme
 
 
-@pytest.mark.parametrize("alias", ["KG", "sg", "Pkg", "rr", "WC", "dc", "PLANNED"])
-def test_aliases_in_any_case(rows, alias):
-    assert spread(rows, "key", 3, alias).columns == rows.columns
+@pytest.mark.connect
+@pytest.mark.parametrize("scheme", TWO)
+def test_partition_w_has_the_rows_of_worker_w(rows, adaptive, scheme):
+    assert places(spread(rows, "key", WORKERS, scheme)) == chosen(rows, "key", Routing.of(WORKERS, scheme, scheme))[0]
 
 
 @pytest.mark.connect
@@ -67,11 +89,11 @@ def test_the_default_is_planned(rows, static):
     assert places(spread(rows, "key", WORKERS)) == sent_by(planned, hashes(rows, "key"))
 
 
-@pytest.mark.connect
 def test_options_reach_the_sender(rows, static):
-    options = {"seed": 7, "threshold": 0.1, "counters": 40, "tolerance": 0.01, "half_life": 300}
-    out = places(spread(rows, "key", WORKERS, "d-choices", **options))
-    assert out == sent_online(hashes(rows, "key"), "d-choices", WORKERS, **options)
+    options = {"seed": 7, "counters": 40, "half_life": 300}
+    more = {"threshold": 0.1, "tolerance": 0.01}
+    out = places(spread(rows, "key", WORKERS, "d-choices", sender=Settings(**options), **more))
+    assert out == sent_online(hashes(rows, "key"), "d-choices", WORKERS, **options, **more)
     assert out != sent_online(hashes(rows, "key"), "d-choices", WORKERS)
 
 
@@ -82,33 +104,25 @@ def test_the_senders_state_lives_across_arrow_batches(spark, rows, static):
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("scheme", [*TWO, "look-ahead"])
-def test_a_key_may_be_a_column_or_an_expression(rows, static, scheme):
+def test_a_key_may_be_a_column_or_an_expression(rows, static):
     """The workers are those of the same key as a column with a name, and no column is added."""
     named = rows.withColumn("low", F.lower("key")).withColumn("odd", F.col("value") % 2)
-    for key, as_names in (
-        (F.col("key"), "key"),
-        (rows.key, "key"),
-        (F.lower("key"), "low"),
-        (F.lower(rows["key"]).alias("key"), "low"),
-        (["key", F.col("value") % 2], ["key", "odd"]),
-        ((rows.key, F.expr("value % 2 AS v")), ["key", "odd"]),
-    ):
-        out = spread(rows, key, 3, scheme)
-        assert out.columns == rows.columns
-        assert places(out) == places(spread(named, as_names, 3, scheme)), key
-    planned = plan(rows, F.lower("key"), 3)
-    assert planned == plan(named, "low", 3)
+    routings = [Routing.of(3, scheme, scheme) for scheme in (*TWO, "look-ahead")]
+    expected = {key: chosen(named, list(key), *routings) for key in (("low",), ("key", "odd"))}
+    assert chosen(rows, F.lower(rows["key"]).alias("key"), *routings) == expected["low",]
+    assert chosen(rows, ["key", F.col("value") % 2], *routings) == expected["key", "odd"]
+    assert chosen(rows, (rows.key, F.expr("value % 2 AS v")), *routings) == expected["key", "odd"]
+    assert plan(rows, F.lower("key"), 3) == plan(named, "low", 3)
     watch = Watch(hottest=2)
-    out = rows.transform(spread, F.upper("key"), 3, scheme, watch=watch)
+    out = rows.transform(spread, F.upper("key"), 3, watch=watch)
+    assert out.columns == rows.columns
     out.write.format("noop").mode("overwrite").save()
     assert [key for key, _ in watch.balance.hottest] == ["HOT", "WARM"]
     assert [key for key, _ in balance(out, 3, key=F.upper("key"), hottest=2).hottest] == ["HOT", "WARM"]
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("scheme", TWO)
-def test_several_key_columns_and_fields_of_structs(spark, static, scheme):
+def test_several_key_columns_and_fields_of_structs(spark, static):
     rows = spark.range(0, 600, 1, 2).selectExpr(
         "id",
         "if(id % 3 = 0, 'a', string(id)) AS a",
@@ -117,8 +131,7 @@ def test_several_key_columns_and_fields_of_structs(spark, static, scheme):
         "map('hot', id % 9) AS m",
     )
     for key in (["a", "b"], "s.x", ["s.y", "A"], ("s.y.`z.z`",), "m.hot"):
-        found, expected = both(rows, key, scheme, 3)
-        assert found == expected, key
+        check_all(rows, key, TWO, 3)
     assert hashes(rows, ["a", "b"]) != hashes(rows, ["b", "a"])
 
 
@@ -154,12 +167,17 @@ def typed(spark):
     return spark.createDataFrame(values, schema).coalesce(2).cache()
 
 
-@pytest.mark.parametrize("kind", KEYS)
-def test_every_type_that_spark_can_hash(typed, static, kind):
-    scheme = TWO[list(KEYS).index(kind) % 2]  # both see the same hash
-    found, expected = both(typed, kind, scheme, 3)
-    assert found == expected
+@pytest.mark.parametrize("place", range(0, len(KEYS), 6))
+def test_every_type_that_spark_can_hash(typed, static, place):
+    """Six types in one job."""
+    kinds, routed, expected = list(KEYS)[place : place + 6], typed, {}
+    for kind in kinds:
+        routed, name = with_worker(routed, [kind], Routing.of(3, "d-choices", "key"))
+        expected[name] = sent_online(hashes(typed, kind), "d-choices", 3)
+    found = routed.select("id", *expected).collect()
     assert len(found) == 300
+    for name, workers in expected.items():
+        assert {row.id: row[name] for row in found} == workers, name
 
 
 def test_equal_keys_have_equal_workers(spark, typed, static):
@@ -170,38 +188,15 @@ def test_equal_keys_have_equal_workers(spark, typed, static):
         assert {row.workers for row in groups} == {1}, kind
 
 
-@pytest.mark.parametrize("scheme", ["planned", "key", "d-choices"])
-def test_null_keys_only(spark, static, scheme):
-    rows = spark.range(0, 50, 1, 2).selectExpr("id", "cast(null AS string) AS key")
-    found, expected = both(rows, "key", scheme, 3, **SCHEMES[scheme])
-    assert found == expected
-    assert len(found) == 50
-
-
-@pytest.mark.parametrize("scheme", ["planned", "key", "w-choices", "d-choices"])
-def test_small_and_degenerate(spark, static, scheme):
-    options = SCHEMES[scheme]
-
+def test_small_and_degenerate(spark, static):
     def check(rows, workers):
-        found, expected = both(rows, "key", scheme, workers, **options)
-        assert found == expected
-        return found
+        return check_all(rows, "key", ["planned", "key", "w-choices", "d-choices"], workers)
 
-    assert check(skewed(spark, 0), 4) == {}
-    assert len(check(skewed(spark, 1, 1), 4)) == 1
-    assert len(check(skewed(spark, 3, 2), 7)) == 3  # more workers than rows
-    assert set(check(skewed(spark, 40), 1).values()) == {0}
-    one_key = check(spark.range(0, 200, 1, 2).selectExpr("id", "'k' AS key"), 4)
-    if scheme != "key":
-        assert set(one_key.values()) == {0, 1, 2, 3}
-
-
-def test_small_and_degenerate_planned_by_spark(spark, static):
-    for rows, workers in ((0, 4), (1, 4), (3, 7), (40, 1)):
-        df = skewed(spark, rows)
-        out = spread(df, "key", workers)
-        assert out.rdd.getNumPartitions() == workers
-        assert places(out) == sent_by(plan(df, "key", workers), hashes(df, "key"))
+    assert [*check(skewed(spark, 0), 4).values()] == [{}] * 4
+    assert {len(where) for where in check(skewed(spark, 3, 2), 7).values()} == {3}  # more workers than rows
+    assert {worker for where in check(skewed(spark, 40), 1).values() for worker in where.values()} == {0}
+    for scheme, where in check(spark.range(0, 200, 1, 2).selectExpr("id", "'k' AS key"), 4).items():
+        assert len(set(where.values())) == (1 if scheme == "key" else 4)
 
 
 def test_rows_of_a_file_and_of_a_shuffle(spark, tmp_path, static):
@@ -209,9 +204,8 @@ def test_rows_of_a_file_and_of_a_shuffle(spark, tmp_path, static):
     skewed(spark, 500).write.parquet(str(tmp_path / "rows"))
     read = spark.read.parquet(str(tmp_path / "rows"))
     shuffled = read.repartition(3)
+    check_all(read, "key", TWO, 4)
     for scheme in TWO:
-        found, expected = both(read, "key", scheme, 4)
-        assert found == expected
         assert set(places(spread(shuffled, "key", 4, scheme))) == set(range(500))
 
 
@@ -261,19 +255,18 @@ ODD = [
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("scheme", TWO)
-def test_columns_are_neither_lost_nor_renamed_nor_reordered(spark, static, scheme):
+def test_columns_are_neither_lost_nor_renamed_nor_reordered(spark, static):
     rows = spark.range(0, 90, 1, 2).selectExpr(
         "id", *(f"if(id % {3 + i} = 0, 'x', string(id)) AS `{n.replace('`', '``')}`" for i, n in enumerate(ODD[1:]))
     )
     assert rows.columns == ODD
     before = as_a_bag(rows)
     for key in ("keyspread_worker", "a.b", "BACK`tick", "", "1"):
-        found, expected = both(rows, key, scheme, 3)
-        assert found == expected, key
-    out = spread(rows, ODD[1:], 3, scheme, watch=Watch())
-    assert out.schema == rows.schema
-    assert as_a_bag(out) == before
+        check_all(rows, key, TWO, 3)
+    for scheme in TWO:
+        out = spread(rows, ODD[1:], 3, scheme, watch=Watch())
+        assert out.schema == rows.schema
+        assert as_a_bag(out) == before
 
 
 @pytest.mark.parametrize("scheme", TWO)
@@ -301,7 +294,11 @@ def test_types_and_values_come_through(typed, static):
 @pytest.mark.parametrize("scheme", ["d-choices", "planned"])
 def test_filter_join_select_and_limit_behind_it(spark, rows, scheme):
     planned = plan(rows, "key", WORKERS)
-    where = sent_by(planned, hashes(rows, "key")) if scheme == "planned" else both(rows, "key", scheme, WORKERS)[1]
+    where = (
+        sent_by(planned, hashes(rows, "key"))
+        if scheme == "planned"
+        else sent_online(hashes(rows, "key"), scheme, WORKERS)
+    )
     out = spread(rows, "key", WORKERS, scheme)
     assert places(out.where("key = 'hot' AND value < 50")) == {
         row.id: where[row.id] for row in rows.where("key = 'hot' AND value < 50").collect()
@@ -319,7 +316,7 @@ def test_filter_join_select_and_limit_behind_it(spark, rows, scheme):
 @pytest.mark.parametrize("scheme", ["shuffle", "planned"])
 def test_the_workers_column_means_the_same_wherever_it_is_used(rows, scheme):
     """A filter on it must not be evaluated separately: a function with state would return other workers."""
-    routed, worker = with_worker(rows, "key", WORKERS, scheme)
+    routed, worker = with_worker(rows, ["key"], Routing.of(WORKERS, scheme, scheme))
     where = places(spread(rows, "key", WORKERS, scheme))
     found = routed.where(F.col(worker).isin(1, 3)).select("id", worker).collect()
     assert {row.id: row[1] for row in found} == {id_: w for id_, w in where.items() if w in (1, 3)}
@@ -343,7 +340,7 @@ def test_work_per_worker_sees_all_of_a_workers_rows(rows):
     out = spread(rows, "key", WORKERS, "d-choices").mapInArrow(count, "at int, ids array<bigint>").collect()
     found = {id_: row["at"] for row in out for id_ in row.ids}
     assert len(out) == WORKERS
-    assert found == both(rows, "key", "d-choices", WORKERS)[1]
+    assert found == sent_online(hashes(rows, "key"), "d-choices", WORKERS)
 
 
 # No setting is changed
@@ -354,7 +351,7 @@ def test_nothing_is_set_on_the_session(spark, rows):
     before = dict(spark.conf.getAll)
     spread(rows, "key", 3).count()
     spread(rows, "key", 3, "d-choices", watch=Watch()).count()
-    aggregate(rows, "key", {"n": "count(*)"}, 3, "planned").count()
+    aggregate(rows, "key", Count(), 3, "planned").count()
     balance(spread(rows, "key", 3, plan=plan(rows, "key", 3, sample=0.5)), 3)
     assert dict(spark.conf.getAll) == before
 
@@ -387,12 +384,11 @@ def refused(call, match):
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("scheme", TWO)
-def test_a_missing_column_is_named_beside_those_there_are(rows, scheme, capfd):
+def test_a_missing_column_is_named_beside_those_there_are(rows, capfd):
     for key in ("nope", ["key", "nope"], "nope.x", "key.x", "no pe`", "", "*", "id.*"):
         missing = next(name for name in ([key] if isinstance(key, str) else key) if name not in rows.columns)
         refused(
-            lambda key=key: spread(rows, key, 3, scheme),
+            lambda key=key: spread(rows, key, 3),
             f"there is no column {re.escape(repr(missing))}; the columns are id, key, value",
         )
     assert capfd.readouterr().err == ""
@@ -416,7 +412,6 @@ def test_a_column_that_cannot_be_a_key(spark, rows, capfd):
     for key, message in cases:
         for call in (spread, plan):
             refused(lambda call=call, key=key: call(rows, key, 3), message)
-    refused(lambda: aggregate(rows, F.col("nope"), {"n": "count(*)"}, 3), "key Column<'nope'> is refused by Spark")
     refused(lambda: balance(rows, 9, key=F.max("id")), "is not one value per row")
     refused(lambda: spread(rows, "key", 3, weight=F.col("nope")), "weight Column<'nope'> is refused by Spark")
     assert capfd.readouterr().err == ""
@@ -434,72 +429,8 @@ def test_a_column_that_cannot_be_a_key(spark, rows, capfd):
 )
 def test_a_type_that_spark_cannot_hash(spark, sql, kind, capfd):
     rows = spark.range(3).selectExpr("id", f"{sql} AS m")
-    for scheme in TWO:
-        refused(lambda scheme=scheme: spread(rows, "m", 3, scheme), f"column 'm' has type {re.escape(kind)}, and Spark")
+    refused(lambda: spread(rows, "m", 3), f"column 'm' has type {re.escape(kind)}, and Spark")
     assert capfd.readouterr().err == ""
-
-
-@pytest.mark.parametrize("scheme", [*SCHEMES, None])
-def test_workers_below_one(rows, scheme):
-    for workers in (0, -1):
-        refused(lambda w=workers: spread(rows, "key", w, scheme), f"workers must be at least 1, got {workers}")
-    for workers in (1.5, "4", None, True):
-        refused(lambda w=workers: spread(rows, "key", w, scheme), "workers must be a whole number")
-
-
-def test_an_unknown_scheme(rows):
-    for scheme in ("best", "", 3):
-        refused(
-            lambda scheme=scheme: spread(rows, "key", 3, scheme), f"unknown scheme {scheme!r}; known are key .*planned"
-        )
-
-
-@pytest.mark.parametrize("scheme", [*SCHEMES, None])
-def test_an_unknown_option(rows, scheme):
-    refused(lambda: spread(rows, "key", 3, scheme, treshold=0.1), "unknown option 'treshold'; .* takes")
-
-
-@pytest.mark.parametrize("scheme", ONLINE)
-def test_the_source_is_the_partition_and_cannot_be_given(rows, scheme):
-    refused(lambda: spread(rows, "key", 3, scheme, source=1), "unknown option 'source'")
-
-
-def test_greedy_without_choices(rows):
-    refused(lambda: spread(rows, "key", 3, "greedy"), "'greedy' needs choices")
-
-
-@pytest.mark.parametrize("option", ["threshold", "seed", "tolerance", "counters", "half_life"])
-def test_wrong_values_fail_before_anything_runs(rows, option):
-    refused(lambda: spread(rows, "key", 3, "d-choices", **{option: "much"}), option)
-
-
-def test_the_plan_that_is_passed_must_be_a_plan_for_as_many_workers(rows):
-    planned = ks.plan(ks.hash_keys(["a"]), workers=4)
-    refused(lambda: spread(rows, "key", 3, plan=planned), "the plan is for 4 workers, not for 3; make a new one")
-    refused(lambda: spread(rows, "key", 4, plan=planned, threshold=0.1), "plan= is given, so 'threshold' has no effect")
-    for wrong in ("{}", planned.to_json(), 3):
-        refused(lambda wrong=wrong: spread(rows, "key", 4, plan=wrong), "plan must be a keyspread.Plan, got")
-        refused(lambda wrong=wrong: spread(rows, "key", 4, previous=wrong), "previous must be a keyspread.Plan, got")
-
-
-def test_the_skewed_rows_are_what_they_say(rows):
-    assert rows.where("key = 'hot'").count() > 1100
-    assert rows.where("key IS NULL").count() == 31
-
-
-def test_columns_called_like_ours_in_capitals_are_kept_where_a_key_is_hot(spark):
-    from frames import as_a_bag
-    from keyspread.spark import spread
-
-    names = ["KeySpread_Hash", "KEYSPREAD_bucket", "keyspread_ENTRY", "Keyspread_Hot", "keyspread_Turn",
-             "keyspread_PIECE", "KEYSPREAD_WORKER"]  # fmt: skip
-    df = spark.range(0, 300, 1, 2).selectExpr(
-        "if(id % 2 = 0, 'hot', string(id)) AS key", *(f"id + {i} AS {name}" for i, name in enumerate(names))
-    )
-    for scheme in ("planned", "d-choices"):
-        out = spread(df, "key", 3, scheme)
-        assert out.schema == df.schema
-        assert as_a_bag(out) == as_a_bag(df)
 
 
 def test_a_session_without_lateral_aliases_routes_the_same(spark, rows):

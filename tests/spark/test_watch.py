@@ -12,7 +12,9 @@ from pyspark.sql import functions as F
 from frames import places, setting, skewed
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
-from keyspread.spark import Balance, Watch, aggregate, balance, spread
+from keyspread.operators import Count
+from keyspread.spark import Watch, aggregate, balance, spread
+from keyspread.spark.watch import Balance
 
 pytestmark = pytest.mark.usefixtures("static")
 
@@ -52,9 +54,8 @@ def test_balance_itself():
     assert (nothing.rows, nothing.imbalance, nothing.skew_score, nothing.hottest) == (0, 0.0, 0.0, ())
 
 
-@pytest.mark.parametrize(
-    "scheme", [*(pytest.param(s, marks=pytest.mark.connect) for s in ("planned", "d-choices")), "key", "shuffle"]
-)
+@pytest.mark.connect
+@pytest.mark.parametrize("scheme", ["planned", "d-choices"])
 def test_both_tell_the_true_loads_and_the_hottest_keys(rows, scheme):
     watch = Watch(hottest=3)
     out = spread(rows, "key", WORKERS, scheme, watch=watch)
@@ -72,19 +73,12 @@ def test_both_tell_the_true_loads_and_the_hottest_keys(rows, scheme):
     assert balance(out, WORKERS).hottest == ()
 
 
-def test_a_watch_changes_neither_rows_nor_places(rows):
-    for scheme in ("planned", "d-choices"):
-        watched = spread(rows, "key", WORKERS, scheme, watch=Watch())
-        assert watched.columns == rows.columns
-        assert places(watched) == places(spread(rows, "key", WORKERS, scheme))
-
-
 def test_a_watch_needs_no_job_of_its_own(spark, rows):
     watch = Watch()
     tracker = spark.sparkContext.statusTracker()
     spark.sparkContext.setJobGroup("watched", "watched")
     try:
-        out = aggregate(rows, "key", {"n": "count(*)"}, WORKERS, "d-choices", watch=watch)
+        out = spread(rows, "key", WORKERS, "d-choices", watch=watch)
         assert list(tracker.getJobIdsForGroup("watched")) == []
         run(out)
         jobs = len(tracker.getJobIdsForGroup("watched"))
@@ -92,13 +86,6 @@ def test_a_watch_needs_no_job_of_its_own(spark, rows):
         assert len(tracker.getJobIdsForGroup("watched")) == jobs
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
-
-
-def test_without_hottest_keys(rows):
-    watch = Watch(hottest=0)
-    run(spread(rows, "key", WORKERS, "key", watch=watch))
-    assert seen(watch).hottest == ()
-    assert seen(watch).rows == 3000
 
 
 def test_keys_of_other_types(spark):
@@ -146,7 +133,7 @@ def test_many_workers_and_many_keys(spark):
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("scheme", ["planned", "key", "d-choices"])
+@pytest.mark.parametrize("scheme", ["planned", "d-choices"])
 def test_nothing_to_see(spark, scheme):
     empty = skewed(spark, 0)
     watch = Watch()
@@ -165,7 +152,7 @@ def test_nothing_to_see_known_before_or_while_it_runs(spark, scheme):
     with setting(spark, "spark.sql.adaptive.enabled", "true"):
         for empty in (spark.createDataFrame([], "key string"), skewed(spark, 100).where("xxhash64(id) = 7")):
             watch = Watch()
-            assert aggregate(empty, "key", {"n": "count(*)"}, 3, scheme, watch=watch).collect() == []
+            assert aggregate(empty, "key", Count(), 3, scheme, watch=watch).collect() == []
             assert seen(watch).loads.tolist() == [0, 0, 0]
 
 

@@ -11,7 +11,6 @@ from faults.plain import Answer, batch_totals, closed_windows, ordered, running_
 from faults.streams import Batches
 
 WORKERS = 3
-SQL = {"n": "count(*)", "total": "sum(value)"}
 SECOND = 1_000_000
 WAYS: dict[str, "Way"] = {}  # by name, in the order of this file
 END = -1  # the number under which the answer at the end of the query is written
@@ -117,19 +116,16 @@ class Windows(Way):
         return {END: ordered(row for rows in written.values() for row in rows)}
 
 
-class SqlTotals(Way):
-    """`Totals` of SQL aggregates."""
+class OperatorTotals(Way):
+    """`Totals` of an operator."""
 
-    name = "Totals, SQL"
-    moments = (BEGUN, WRITTEN)
+    name = "Totals, operator"
+    moments = MOMENTS
 
     def totals(self, place: Place, number: int = 0) -> Any:
         from keyspread.spark import Totals
 
-        return Totals(place.table, "key", self.aggregates(place, number), WORKERS, merge_every=3)
-
-    def aggregates(self, place: Place, number: int) -> Any:
-        return SQL
+        return Totals(place.table, "key", Total(str(place.folder)), WORKERS, merge_every=3)
 
     def batch(self, rows: Any, number: int, place: Place) -> Answer | None:
         self.totals(place, number)(rows, number)
@@ -141,16 +137,6 @@ class SqlTotals(Way):
     def expected(self, batches: Batches, place: Place) -> dict[int, Answer]:
         rows = [row for batch in batches for row in batch]
         return {END: ordered((key, *both) for key, both in totals(rows).items())}
-
-
-class OperatorTotals(SqlTotals):
-    """`Totals` of an operator."""
-
-    name = "Totals, operator"
-    moments = MOMENTS
-
-    def aggregates(self, place: Place, number: int) -> Any:
-        return Total(str(place.folder))
 
 
 class SpreadStream(Way):
@@ -228,15 +214,15 @@ class BoundedAggregateScheme(BoundedAggregate):
 
 
 class SqlAggregate(RunningTotals):
-    """The control: SQL aggregates of a stream."""
+    """The control: SQL aggregates of a stream, by Spark alone."""
 
-    name = "aggregate, SQL"
+    name = "groupBy, SQL"
     moments = (BEGUN, WRITTEN)
 
     def stream(self, rows: Any, place: Place) -> Any:
-        from keyspread.spark import aggregate
+        from pyspark.sql import functions as F
 
-        return aggregate(rows, "key", SQL, WORKERS)
+        return rows.groupBy("key").agg(F.count("*").alias("n"), F.sum("value").alias("total"))
 
 
 def reader(folder: str, number: int | None = None) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -15,7 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keyspread.spark import RealtimeParts, session, spread
+from keyspread.spark import session, spread
+from keyspread.spark.realtime import RealtimeParts
 
 WORKERS = 2
 BATCH = "5 seconds"  # the shortest that Spark allows, for many ends of batches among the faults

@@ -11,7 +11,8 @@ from typing import Any
 from kafka_broker import RegistryOutOfReachError, broker, connector_jars
 
 from keyspread.deployment.live.topics import Topics
-from keyspread.spark import realtime_settings, session
+from keyspread.spark import session
+from keyspread.spark.realtime import realtime_settings
 
 from common import fail
 

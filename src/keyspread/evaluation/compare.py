@@ -118,7 +118,7 @@ def compare(
         seed: The seed of the candidates.
         windows: Windows of equal message counts, over which the imbalance is averaged.
         threshold: The minimum share of a hot key, for the schemes and in the result; by default 1/(5·workers).
-        tolerance: Of d-choices, per-key and planned: the imbalance that they allow.
+        tolerance: Of d-choices and per-key: the imbalance that they allow.
         counters: Of schemes that learn the hot keys: how many keys a sender counts.
         choices: Of greedy: the number of workers per hot key.
         half_life: Of online schemes: as in `Sender`.

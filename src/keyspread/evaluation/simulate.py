@@ -130,6 +130,7 @@ def simulate(
     choices: int | None = None,
     half_life: float | str | None = None,
     buckets: int | None = None,
+    slack: float | None = None,
     most_moved: float | None = None,
     assignment: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -155,11 +156,12 @@ def simulate(
         windows: The number of windows, with equal message counts.
         weights: The weight of every message, by default 1; a load is then the sum of the weights.
         threshold: The minimum share of a hot key, for the scheme and in the result; by default 1/(5·workers).
-        tolerance: Of d-choices, per-key and planned: the imbalance that they allow.
+        tolerance: Of d-choices and per-key: the imbalance that they allow.
         counters: Of a scheme that learns the hot keys: how many keys it counts.
         choices: Of greedy: the number of workers per hot key.
         half_life: Of one of `SCHEMES`: as in `Sender`.
         buckets: Of planned: as in `plan`.
+        slack: Of planned: as in `plan`.
         most_moved: Of planned: as in `plan`.
         assignment: Whether the result has the worker of every message.
         progress: Called with the number of messages that are done.
@@ -191,6 +193,7 @@ def simulate(
             "choices": choices,
             "half_life": half_life,
             "buckets": buckets,
+            "slack": slack,
             "most_moved": most_moved,
         }
     )

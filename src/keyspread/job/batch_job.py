@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -21,12 +22,15 @@ from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.job.scheme_comparison import Outcome, compare_schemes
 from keyspread.job.sources import Malformed, Source
-from keyspread.online.settings import SenderSettings
+from keyspread.online.settings import SenderSettings, Settings
 from keyspread.planned.plan import Plan
 from keyspread.schemes import PLANNED, Kind, online_scheme, resolve
-from keyspread.spark.aggregate import aggregate
+from keyspread.spark.capabilities import quiet_analysis
+from keyspread.spark.failures import why
 from keyspread.spark.plan import plan as plan_rows
-from keyspread.spark.routing.keys import key_hash, quoted
+from keyspread.spark.routing.keys import column, key_hash, quoted
+from keyspread.spark.routing.options import Routing, has_use
+from keyspread.spark.spread import spread
 from keyspread.spark.watch import Watch
 from keyspread.threshold import checked_threshold
 
@@ -168,13 +172,13 @@ def run_job(
                 plan = plan_rows(rows, source.key, workers, seed=seed, **options)
                 if strict:  # fail before the expensive steps
                     check_rows(source, 1, source.malformed(), strict)
-        how = {"plan": plan} if is_planned else {"seed": seed, **options}
+        how = routing_of(name, workers, plan, seed, options)
         watch = Watch(hottest=0)
         with clock.step("routing and merging"):
-            counted = {**wanted, _ROWS: "count(*)"}
-            spread = _keep(aggregate(rows, source.key, counted, workers, name, watch=watch, **how), kept)
-            hottest = _hottest(spread, source.key, max(top, int(1 / threshold) + 1))
-            keys, total = spread.agg(F.count("*"), F.coalesce(F.sum(_ROWS), F.lit(0))).collect()[0]
+            moved = spread(rows, source.key, workers, name, watch=watch, **keywords(how))
+            merged = _keep(_merged(moved, source.key, {**wanted, _ROWS: "count(*)"}), kept)
+            hottest = _hottest(merged, source.key, max(top, int(1 / threshold) + 1))
+            keys, total = merged.agg(F.count("*"), F.coalesce(F.sum(_ROWS), F.lit(0))).collect()[0]
         malformed = source.malformed()
         check_rows(source, total, malformed, strict)
         hot = [row[_HASH] for row in hottest if row[_ROWS] >= threshold * total]
@@ -203,7 +207,7 @@ def run_job(
             plan=plan,
             malformed=malformed,
             seconds=clock.seconds,
-            merged=spread.drop(_ROWS),
+            merged=merged.drop(_ROWS),
             _kept=kept.pop_all(),
         )
 
@@ -216,7 +220,37 @@ def _keep(rows: DataFrame, kept: ExitStack) -> DataFrame:
 
 def result_schema(source: Source, aggregates: Mapping[str, str] | None = None) -> StructType:
     """Return the columns of the merged result without running a job, to find a misspelt column early."""
-    return aggregate(source.rows, source.key, wanted_aggregates(source, aggregates), 1, "key").schema
+    try:
+        with quiet_analysis():
+            return _merged(source.rows, source.key, wanted_aggregates(source, aggregates)).schema
+    except PySparkException as problem:
+        raise InputError(f"the aggregates are refused by Spark: {why(str(problem))}") from None
+
+
+def _merged(rows: DataFrame, key: Sequence[str], aggregates: Mapping[str, str]) -> DataFrame:
+    """Return the aggregates by key; behind `spread`, Spark computes partial states on the workers and merges them."""
+    calls = [F.expr(call).alias(name) for name, call in aggregates.items()]
+    return rows.groupBy(*(column(rows, name) for name in key)).agg(*calls)
+
+
+def routing_of(scheme: str, workers: int, plan: Plan | None, seed: int, options: Mapping[str, Any]) -> Routing:
+    """Return the routing that these options describe; those that the scheme does not use are left out."""
+    found = resolve(scheme)
+    if plan is not None or found.kind is Kind.PLANNED:
+        return Routing.of(workers, scheme, PLANNED, plan=plan)
+    of_sender = {name: value for name, value in options.items() if name in Settings.__dataclass_fields__}
+    sized = {"tolerance": options.get("tolerance")} if has_use("tolerance", found) else {}
+    hot = {"threshold": options.get("threshold")} if has_use("threshold", found) else {}
+    sender = Settings(**{"seed": seed, **of_sender}) if found.is_online else None
+    return Routing.of(workers, scheme, PLANNED, sender=sender, **hot, **sized)
+
+
+def keywords(routing: Routing) -> dict[str, Any]:
+    """Return the keywords of `spread` for a routing of `routing_of`."""
+    found, online = resolve(routing.scheme), resolve(routing.scheme).is_online
+    sized = {"tolerance": routing.tolerance} if has_use("tolerance", found) else {}
+    hot = {"threshold": routing.threshold} if routing.plan is None and has_use("threshold", found) else {}
+    return {"plan": routing.plan, "sender": routing.sender if online else None, **sized, **hot}
 
 
 def wanted_aggregates(source: Source, aggregates: Mapping[str, str] | None) -> dict[str, str]:

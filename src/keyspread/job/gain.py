@@ -29,6 +29,7 @@ from keyspread.job.work import Work
 from keyspread.spark.capabilities import can_observe, to_arrow
 from keyspread.spark.plan import count_rows
 from keyspread.spark.routing.keys import key_hash
+from keyspread.spark.routing.options import Routing
 from keyspread.spark.spread import with_worker
 from keyspread.spark.watch import Watch
 from keyspread.threshold import checked_threshold, least_hot_count
@@ -368,7 +369,7 @@ def _loads_of(
     """
     counted = count_rows(rows, list(key), workers)
     plan = counted.plan_of_whole_keys() if whole else counted.plan()
-    routed, worker = with_worker(rows, list(key), workers, "planned", plan=plan)
+    routed, worker = with_worker(rows, list(key), Routing.of(workers, None, "planned", plan=plan))
     table = to_arrow(
         routed.select(
             key_hash(rows, list(key)).alias("hash"),

@@ -1,8 +1,7 @@
 """Compare schemes on the same rows without moving them: every row is routed by each scheme, only counts are kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyspread.evaluation import metrics
+from keyspread.online.settings import Settings
 from keyspread.spark.routing.keys import Key, key_columns, key_hash
-from keyspread.spark.routing.senders import online_worker
+from keyspread.spark.routing.options import Routing
+from keyspread.spark.routing.senders import python_worker
 from keyspread.spark.spread import with_worker
 
 COMPARED = ("key", "partial-key")
@@ -47,7 +48,7 @@ def compare_schemes(
     workers: int,
     scheme: str,
     seed: int,
-    how: Mapping[str, Any],
+    how: Routing,
     hot: Sequence[int],
     shown: Sequence[int],
 ) -> tuple[list[Outcome], dict[int, int]]:
@@ -60,14 +61,16 @@ def compare_schemes(
     routed, places = rows, {}
     for one in schemes:
         if one != "key":
-            routed, places[one] = with_worker(routed, key, workers, one, **(how if one == scheme else {"seed": seed}))
+            other = Routing.of(workers, one, one, sender=Settings(seed=seed)) if one != scheme else how
+            routed, places[one] = with_worker(routed, names, other)
     counted = (
         routed.select(key_hash(rows, names).alias("hash"), *places.values())
         .groupBy("hash", *places.values())
         .agg(F.count("*").alias("rows"))
     )
     # This scheme has one worker per key, so it routes one row per group instead of every row.
-    counted = counted.withColumn("keyspread_key", online_worker(F.col("hash"), "key", workers, seed=seed))
+    by_key = Routing.of(workers, "key", "key", sender=Settings(seed=seed))
+    counted = counted.withColumn("keyspread_key", python_worker(F.col("hash"), by_key, None, None))
     places["key"] = "keyspread_key"
     each = F.array(
         *(F.struct(F.lit(i).alias("scheme"), F.col(places[one]).alias("worker")) for i, one in enumerate(schemes))

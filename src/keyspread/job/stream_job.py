@@ -20,7 +20,7 @@ from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.job import sinks
 from keyspread.job.addresses import for_spark, is_address, local_path
-from keyspread.job.batch_job import wanted_aggregates
+from keyspread.job.batch_job import keywords, routing_of, wanted_aggregates
 from keyspread.job.run_record import RunRecord
 from keyspread.job.sources import Source
 from keyspread.online.settings import SenderSettings
@@ -104,7 +104,10 @@ def computed(
     In the stage that reads the spread, partition w is worker w: there Spark computes the partial states. It merges them
     by key in the next stage.
     """
-    spread_rows = spread(source.rows, source.key, workers, scheme, watch=watch, **options)
+    how = routing_of(scheme, workers, None, 0, options)
+    threshold = options.get("threshold")  # the watch uses it with any scheme
+    keys = source.key
+    spread_rows = spread(source.rows, keys, workers, scheme, watch=watch, **{**keywords(how), "threshold": threshold})
 
     def merged(batch: DataFrame) -> DataFrame:
         calls = [F.expr(call).alias(name) for name, call in aggregates.items()]

@@ -49,7 +49,7 @@ def plan_part(
 ) -> Plan:
     """Return the plan by which one sender routes its part of a batch."""
     keys = checks.hashes(hashes)
-    aim = Aim.of(workers, tolerance=0.0, most_moved=None)
+    aim = Aim.of(workers, slack=0.0, most_moved=None)
     threshold = checked_threshold(threshold, aim.workers)
     source = checks.whole_number("source", source, minimum=0, maximum=2**62)
     checked_weights = None if weights is None else checks.weights(weights, keys.size)

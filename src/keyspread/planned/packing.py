@@ -11,7 +11,7 @@ from keyspread.kernels import cuts, packing
 from keyspread.planned.head import Head
 from keyspread.planned.plan import Plan, buckets_of
 
-_HALVINGS = 24  # steps of the search for the smallest tolerance that keeps a bound on moved messages
+_HALVINGS = 24  # steps of the search for the smallest slack that keeps a bound on moved messages
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,21 @@ class Aim:
     """The goal of a plan: even loads, how far they may be off, and how much may move for them."""
 
     workers: int
-    tolerance: float = 0.0
+    slack: float = 0.0
     most_moved: float | None = None
 
     @classmethod
-    def of(cls, workers: int, tolerance: float, most_moved: float | None) -> "Aim":
+    def of(cls, workers: int, slack: float, most_moved: float | None) -> "Aim":
         """Check the arguments of a caller."""
         return cls(
             checks.whole_number("workers", workers),
-            checks.not_negative("tolerance", tolerance),
+            checks.not_negative("slack", slack),
             None if most_moved is None else checks.not_negative("most_moved", most_moved),
         )
 
-    def limit(self, total: int, tolerance: float) -> int:
+    def limit(self, total: int, slack: float) -> int:
         """Return the largest load of a worker, which is at most everything."""
-        return min(total, -(-total // self.workers) + int(min(tolerance * total, total)))
+        return min(total, -(-total // self.workers) + int(min(slack * total, total)))
 
 
 class _Previous:
@@ -100,13 +100,13 @@ def place(counts: Counts, aim: Aim, previous: Plan | None = None, first_worker: 
     pass different ones.
     """
     packer = _Packer(counts, aim, _Previous(previous, aim.workers, counts), first_worker)
-    balanced = packer.place_within(aim.tolerance)
+    balanced = packer.place_within(aim.slack)
     if previous is None or aim.most_moved is None or balanced.moved <= aim.most_moved:
         return balanced
-    # With tolerance 1 everything fits where it was. What moves even then had no worker before: that is unavoidable.
+    # With slack 1 everything fits where it was. What moves even then had no worker before: that is unavoidable.
     best = packer.place_within(1.0)
     bound = aim.most_moved + best.moved
-    too_small, large_enough = aim.tolerance, 1.0
+    too_small, large_enough = aim.slack, 1.0
     for _ in range(_HALVINGS):
         between = (too_small + large_enough) / 2
         tried = packer.place_within(between)
@@ -118,17 +118,17 @@ def place(counts: Counts, aim: Aim, previous: Plan | None = None, first_worker: 
 
 
 class _Packer:
-    """Places the same counts with any tolerance."""
+    """Places the same counts with any slack."""
 
     def __init__(self, counts: Counts, aim: Aim, before: _Previous, first_worker: int) -> None:
         self._counts, self._aim, self._before, self._first_worker = counts, aim, before, first_worker
         self._total = counts.total
         self._largest_first = _largest_first(counts.buckets)
 
-    def place_within(self, tolerance: float) -> Plan:
-        """Return a plan in which no worker exceeds its share by more than the tolerance, if buckets allow it."""
+    def place_within(self, slack: float) -> Plan:
+        """Return a plan in which no worker exceeds its share by more than the slack, if buckets allow it."""
         counts, aim, before, total = self._counts, self._aim, self._before, self._total
-        even, at_most = aim.limit(total, 0.0), aim.limit(total, tolerance)
+        even, at_most = aim.limit(total, 0.0), aim.limit(total, slack)
         room = packing.new_room(aim.workers, even, at_most, self._first_worker % aim.workers)
         owners = before.buckets.copy()
         packing.pack_buckets(counts.buckets, self._largest_first.copy(), owners, room)

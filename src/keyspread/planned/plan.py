@@ -64,14 +64,7 @@ class Plan(Drawn):
     def table(self) -> planned_routing.RoutingTable:
         """The plan as arrays, for the kernel and for Spark SQL."""
         head, owners = self.pieces, self.buckets.astype(np.int64)
-        # Hot keys of the same bucket form a chain: the bucket points to the last of them, each one to the one before.
-        bucket = buckets_of(head.hashes, owners.size)
-        order = np.argsort(bucket, kind="stable")
-        before = np.full(len(head), -1, np.int64)
-        same = np.flatnonzero(bucket[order[1:]] == bucket[order[:-1]])
-        before[order[same + 1]] = order[same]
-        buckets = owners.copy()
-        np.minimum.at(buckets, bucket, -1 - np.arange(len(head)))
+        buckets, chain_ = chained(head.hashes, owners)
         # About 16 cells per piece: then fifteen of sixteen cells lie within one piece.
         bits = np.minimum(16, 4 + np.searchsorted(1 << np.arange(12), head.sizes))
         first_cell = np.concatenate([[0], np.cumsum(1 << bits)])
@@ -82,7 +75,7 @@ class Plan(Drawn):
             buckets=buckets,
             owners=owners,
             keys=head.hashes,
-            chain=before,
+            chain=chain_,
             first=head.first,
             ends=head.ends,
             workers=head.workers.astype(np.int64),
@@ -217,6 +210,23 @@ def _whole(numbers: Iterable[Any], kind: type[np.int32] | type[np.int64]) -> npt
     if not {*map(type, values)} <= {int}:
         raise ValueError(f"{next(value for value in values if type(value) is not int)!r:.100} is not a whole number")
     return np.array(values, kind)
+
+
+def chained(
+    hashes: npt.NDArray[np.int64], owners: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the entry of each bucket, its owner or -1 - its last hot key, and for each hot key the one before it.
+
+    So hot keys of the same bucket form a chain, which ends with -1.
+    """
+    bucket = buckets_of(hashes, owners.size)
+    order = np.argsort(bucket, kind="stable")
+    before = np.full(hashes.size, -1, np.int64)
+    same = np.flatnonzero(bucket[order[1:]] == bucket[order[:-1]])
+    before[order[same + 1]] = order[same]
+    buckets = owners.copy()
+    np.minimum.at(buckets, bucket, -1 - np.arange(hashes.size))
+    return buckets, before
 
 
 def buckets_of(keys: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int64]:

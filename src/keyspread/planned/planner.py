@@ -33,14 +33,14 @@ def plan(
     threshold: float | None = None,
     buckets: int | None = None,
     weights: npt.NDArray[Any] | None = None,
-    tolerance: float = 0.0,
+    slack: float = 0.0,
     most_moved: float | None = None,
 ) -> Plan:
     """Plan this batch: no worker gets more than its share rounded up, as far as buckets of tail keys can be packed.
 
     A tail key has one worker. A hot key (share >= `threshold`, by default 1/(5n)) is cut by position into pieces
     that fill the remaining room. The pieces are exact if the same batch is then routed from start=0. With a
-    `previous` plan, buckets and hot keys keep their workers as far as balance allows. An imbalance of `tolerance` is
+    `previous` plan, buckets and hot keys keep their workers as far as balance allows. An imbalance of `slack` is
     allowed for that, and more if otherwise a share of more than `most_moved` of the messages would have to move.
 
     With `weights` (one whole number per message, such as bytes or microseconds of work) the load of a worker is their
@@ -53,7 +53,7 @@ def plan(
         threshold: The minimum share of a hot key, by default 1/(5·workers).
         buckets: The number of hash buckets, by default 64 per worker.
         weights: The weight of every message, by default 1.
-        tolerance: The imbalance that is allowed to move fewer keys.
+        slack: The imbalance that is allowed to move fewer keys.
         most_moved: The largest share of the messages that should move to another worker than in `previous`.
 
     Returns:
@@ -70,7 +70,7 @@ def plan(
     keys = checks.hashes(hashes)
     workers = checks.whole_number("workers", workers)
     threshold = checked_threshold(threshold, workers)
-    aim = Aim.of(workers, tolerance, most_moved)
+    aim = Aim.of(workers, slack, most_moved)
     count = bucket_count(workers, previous, buckets)
     checked_weights = None if weights is None else checks.weights(weights, keys.size)
     return plan_unchecked(keys, aim, previous, threshold, count, weights=checked_weights)

@@ -121,7 +121,7 @@ DESCRIPTORS: tuple[Descriptor, ...] = (
     _online(Kind.ONLINE, PerKey()),
     _online(Kind.BASELINE, Greedy()),
     Descriptor(LOOK_AHEAD, Kind.LOOK_AHEAD, ("threshold",), tracks_head=True),
-    Descriptor(PLANNED, Kind.PLANNED, ("threshold", "tolerance", "buckets", "most_moved"), tracks_head=True),
+    Descriptor(PLANNED, Kind.PLANNED, ("threshold", "buckets", "slack", "most_moved"), tracks_head=True),
     *(Descriptor(peer.name, Kind.PEER, ("threshold",), peer=peer) for peer in ALL_PEERS),
 )
 """Every scheme, in the order of listings."""

@@ -88,7 +88,8 @@ def candidate_keys(
     Raises:
         InputError: An argument is wrong; the message names it, the value and the remedy.
 
-    >>> from keyspread.spark import candidate_keys, session
+    >>> from keyspread.spark import session
+    >>> from keyspread.spark.diagnose import candidate_keys
     >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS customer", "id AS click")
     >>> candidate_keys(rows, workers=4).skew[0].columns
     ('customer',)

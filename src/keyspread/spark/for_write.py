@@ -75,7 +75,7 @@ def for_write(
     names = [columns] if isinstance(columns, str) else columns
     if not isinstance(names, (list, tuple)) or not names or not all(isinstance(name, str) for name in names):
         raise InputError(f"columns must be the name of a column or a list of names, got {columns!r}")
-    found = key_columns(df, names)
+    key = key_columns(df, names)
     _check_names(df)
     for number, name in enumerate(names):
         if name.lower() not in {column.lower() for column in df.columns}:
@@ -87,7 +87,7 @@ def for_write(
     if len(names) == len(df.columns):
         raise InputError("columns has all columns, so no data is left to write: partition the files by fewer columns")
     with described(df.sparkSession, f"counting the size of {', '.join(names)}"):
-        hashes, rows, sizes = _sizes(df, found, ratio)
+        hashes, rows, sizes = _sizes(df, key, ratio)
     files = fewest_files(sizes, bytes_, many)
     if files > _MOST_FILES:
         raise InputError(
@@ -116,14 +116,14 @@ def _sizes(df: DataFrame, columns: list[str], ratio: float) -> tuple[Any, Any, A
         .agg(F.count("*").alias("rows"), F.sum("bytes").alias("bytes"))
         .limit(_MOST_VALUES + 1)
     )
-    found = to_arrow(counted).sort_by("hash")
-    if found.num_rows > _MOST_VALUES:
+    counts = to_arrow(counted).sort_by("hash")
+    if counts.num_rows > _MOST_VALUES:
         raise InputError(
             f"{', '.join(columns)} has more than {_MOST_VALUES:,} values, each of which is a folder with files of its "
             "own: partition the files by fewer columns, or by a coarser value"
         )
-    whole = np.asarray(found["bytes"], np.float64) * ratio
-    return np.asarray(found["hash"], np.int64), np.asarray(found["rows"], np.int64), whole
+    whole = np.asarray(counts["bytes"], np.float64) * ratio
+    return np.asarray(counts["hash"], np.int64), np.asarray(counts["rows"], np.int64), whole
 
 
 def _plan(hashes: Any, rows: Any, packed: PackedFiles) -> Plan:

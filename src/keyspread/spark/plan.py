@@ -1,9 +1,8 @@
 """`plan`: count a bounded DataFrame in Spark SQL, and plan it on the driver."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 
@@ -12,7 +11,6 @@ from keyspread.errors import InputError
 from keyspread.planned.packing import Aim, place
 from keyspread.planned.plan import Plan
 from keyspread.planned.planner import bucket_count, cut_by_cells
-from keyspread.schemes import PLANNED, resolve
 from keyspread.spark.job_description import described
 from keyspread.spark.routing.counting import HASH, WEIGHT, Counted, count, look
 from keyspread.spark.routing.file_sample import sample_files
@@ -32,7 +30,7 @@ def plan(
     sample: float | None = None,
     seed: int = 0,
     weight: Weight | None = None,
-    tolerance: float = 0.0,
+    slack: float = 0.0,
     most_moved: float | None = None,
 ) -> Plan:
     """Count a bounded DataFrame in Spark and plan it: `keyspread.plan` for rows that are not in this process.
@@ -50,9 +48,9 @@ def plan(
     If the rows are not the same when they are computed again (`limit` without an order, `rand()` behind a shuffle), the
     counts are not those of the rows that are routed later. Then workers are less balanced, but no row is lost.
 
-    `weight` is a column of whole numbers; the load of a worker is then their sum. `tolerance` and `most_moved` are
-    those of `keyspread.plan`. Store the plan with `to_json`, and pass it as `previous` to stay close to it the next
-    time.
+    `weight` is a column of whole numbers; the load of a worker is then their sum. Store the plan with `to_json`, and
+    pass it as `previous` to stay close to it the next time: buckets and hot keys keep their workers as far as balance
+    allows, and `slack` and `most_moved` say how much balance that may cost.
 
     Args:
         df: The rows, bounded.
@@ -64,7 +62,7 @@ def plan(
         sample: The share of the rows that is counted, by default all.
         seed: Chooses the sample.
         weight: A column of whole numbers to balance instead of rows.
-        tolerance: How far above its share a worker may be to move fewer keys.
+        slack: The imbalance that is allowed to move fewer keys.
         most_moved: The largest share of the rows that may move to another worker than in `previous`.
 
     Returns:
@@ -78,39 +76,44 @@ def plan(
     >>> plan(rows, "k", workers=4).loads.tolist()
     [250, 250, 250, 250]
     """
-    return count_rows(
+    workers = checks.whole_number("workers", workers)
+    if previous is not None and not isinstance(previous, Plan):
+        raise InputError(f"previous must be a keyspread.Plan, got {previous!r}; Plan.from_json reads a stored one")
+    slack = checks.not_negative("slack", slack)
+    most = None if most_moved is None else checks.not_negative("most_moved", most_moved)
+    size = bucket_count(workers, previous, buckets)
+    seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
+    share = None if sample is None else checks.share("sample", sample)
+    counted = count_rows(
         df,
         key,
         workers,
-        previous=previous,
         threshold=threshold,
-        buckets=buckets,
-        sample=sample,
-        seed=seed,
         weight=weight,
-        tolerance=tolerance,
-        most_moved=most_moved,
-    ).plan()
+        buckets=size,
+        known=_hot_before(previous),
+        sample=None if share is None else (share, seed),
+    )
+    return counted.plan(previous, Aim(workers, slack=slack, most_moved=most))
 
 
 @dataclass(frozen=True)
 class CountedRows:
-    """The counts of a DataFrame and the goal of its plan."""
+    """The counts of a DataFrame, and what is planned from them."""
 
     counted: Counted
-    aim: Aim
-    previous: Plan | None
+    workers: int
     is_sample: bool
 
-    def plan(self) -> Plan:
+    def plan(self, previous: Plan | None = None, aim: Aim | None = None) -> Plan:
         """Return the plan that cuts hot keys where balance needs it."""
-        placed = place(self.counted.counts, self.aim, self.previous)
+        placed = place(self.counted.counts, aim or Aim(self.workers), previous)
         # A row has another position in a sample than in the whole, so counts by position would only add noise.
         return placed if self.is_sample else cut_by_cells(placed, self.counted.cells)
 
     def plan_of_whole_keys(self) -> Plan:
         """Return the plan that cuts no key: partitions by the hash of the key, buckets packed evenly."""
-        return place(self.counted.whole, self.aim, self.previous)
+        return place(self.counted.whole, Aim(self.workers))
 
 
 def count_rows(
@@ -118,40 +121,34 @@ def count_rows(
     key: Key,
     workers: int,
     *,
-    previous: Plan | None = None,
     threshold: float | None = None,
-    buckets: int | None = None,
-    sample: float | None = None,
-    seed: int = 0,
     weight: Weight | None = None,
-    tolerance: float = 0.0,
-    most_moved: float | None = None,
+    buckets: int | None = None,
+    known: Mapping[int, float] = MappingProxyType({}),
+    sample: tuple[float, int] | None = None,
 ) -> CountedRows:
-    """Check the arguments of `plan` and count the rows."""
+    """Count the rows of each bucket and hot key. The caller has checked workers, buckets and sample.
+
+    `known` are keys that may be hot, with their share. `sample` is a share of the rows and the seed that picks them.
+    """
     if df.isStreaming:
         raise InputError("a plan needs a bounded DataFrame, got a stream; use an online scheme such as d-choices")
-    workers = checks.whole_number("workers", workers)
-    threshold = checked_threshold(threshold, workers)
-    if previous is not None and not isinstance(previous, Plan):
-        raise InputError(f"previous must be a keyspread.Plan, got {previous!r}; Plan.from_json reads a stored one")
-    size = bucket_count(workers, previous, buckets)
-    seed = checks.whole_number("seed", seed, minimum=0, maximum=2**63 - 1)
-    share = None if sample is None else checks.share("sample", sample)
-    aim = Aim.of(workers, tolerance, most_moved)
-    columns = key_columns(df, key)
+    columns, share_of_hot = key_columns(df, key), checked_threshold(threshold, workers)
+    size = buckets or bucket_count(workers, None, None)
 
     def counted(df: DataFrame, candidates: Mapping[int, float]) -> Counted:
-        return count(_hashed(df, columns, weight), size, threshold, workers, candidates)
+        return count(_hashed(df, columns, weight), size, share_of_hot, workers, candidates)
 
     with described(df.sparkSession, f"counting {', '.join(key_texts(columns))}"):
-        if share is None:
-            candidates = _hot_before(previous) | look(_hashed(df, columns, weight), threshold)
-            return CountedRows(counted(df, candidates), aim, previous, is_sample=False)
+        if sample is None:
+            candidates = {**known, **look(_hashed(df, columns, weight), share_of_hot)}
+            return CountedRows(counted(df, candidates), workers, is_sample=False)
+        share, seed = sample
         files = sample_files(df, share, seed)
-        found = None if files is None else counted(files, {})
-        if found is None or not found.counts.total:  # the rows may be those of other files
-            found = counted(df.sample(fraction=share, seed=seed), {})
-        return CountedRows(found, aim, previous, is_sample=True)
+        of_files = None if files is None else counted(files, {})
+        if of_files is not None and of_files.counts.total:  # otherwise the rows may be those of other files
+            return CountedRows(of_files, workers, is_sample=True)
+        return CountedRows(counted(df.sample(fraction=share, seed=seed), {}), workers, is_sample=True)
 
 
 def _hashed(df: DataFrame, columns: Sequence[KeyColumn], weight: Weight | None) -> DataFrame:
@@ -165,20 +162,3 @@ def _hot_before(previous: Plan | None) -> dict[int, float]:
         return {}
     shares = previous.pieces.messages / max(int(previous.loads.sum()), 1)
     return dict(zip(previous.pieces.hashes.tolist(), shares.tolist(), strict=True))
-
-
-_OPTIONS = [name for name, p in inspect.signature(plan).parameters.items() if p.kind is p.KEYWORD_ONLY]
-
-
-def plan_options(plan: Plan | None, workers: int, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `plan`; check the plan if there is one, which takes no options."""
-    used = resolve(PLANNED).accept(options, also=_OPTIONS)
-    if plan is None:
-        return used
-    if used:
-        raise InputError(f"plan= is given, so {min(used)!r} has no effect; leave one of them out")
-    if not isinstance(plan, Plan):
-        raise InputError(f"plan must be a keyspread.Plan, got {plan!r}; Plan.from_json reads a stored one")
-    if plan.workers != workers:
-        raise InputError(f"the plan is for {plan.workers} workers, not for {workers}; make a new one with previous=")
-    return {}

@@ -1,26 +1,25 @@
 """`spread`: the same rows, each in the partition of its worker."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from pyspark.sql import DataFrame
 
-from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.online.settings import Settings
 from keyspread.planned.plan import Plan
-from keyspread.schemes import Kind, resolve
-from keyspread.spark.plan import plan as plan_rows
-from keyspread.spark.plan import plan_options
-from keyspread.spark.realtime.spread_records import spread_records
+from keyspread.schemes import LOOK_AHEAD, PLANNED, Kind
+from keyspread.spark.plan import count_rows
+from keyspread.spark.realtime.spread_records import DEFAULT_SCHEME, spread_records
 from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import Key, KeyColumn, free_name, in_sql, key_columns, key_hash
-from keyspread.spark.routing.look_ahead import look_ahead_worker
+from keyspread.spark.routing.options import Routing
 from keyspread.spark.routing.planned_sql import bucket_of, with_planned_worker
 from keyspread.spark.routing.row_order import repeatable_order
-from keyspread.spark.routing.senders import online_worker
+from keyspread.spark.routing.senders import python_worker
 from keyspread.spark.routing.tables import as_column, look_up
 from keyspread.spark.routing.tags import tags_of
-from keyspread.spark.routing.weights import weight_column
+from keyspread.spark.routing.weights import Weight, weight_column
 from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.spark.watch import Watch
 
@@ -28,7 +27,19 @@ _BY_KEY_ALONE = "key"  # the only online scheme for which the order of rows does
 
 
 def spread(
-    df: DataFrame, key: Key, workers: int, scheme: str | None = None, *, realtime: bool = False, **options: Any
+    df: DataFrame,
+    key: Key,
+    workers: int,
+    scheme: str | None = None,
+    *,
+    plan: Plan | None = None,
+    weight: Weight | None = None,
+    threshold: float | None = None,
+    tolerance: float | None = None,
+    sender: Settings | None = None,
+    watch: Watch | StreamWatch | None = None,
+    realtime: bool = False,
+    record: str | Sequence[str] | None = None,
 ) -> DataFrame:
     """Return the same rows and columns in `workers` partitions: partition w holds exactly the rows of worker w.
 
@@ -37,21 +48,18 @@ def spread(
 
     `scheme` is one of these, by default "planned" for a bounded DataFrame and "look-ahead" for a stream:
 
-    - "planned": the rows are counted and planned first. Options are those of `keyspread.spark.plan`, or `plan=` with
-      a Plan that you made before.
-    - "look-ahead": each input partition plans its own rows. The option is `threshold`.
-    - one of `keyspread.SCHEMES`: each input partition has a `keyspread.Sender` that decides row by row. Options are
-      those of the Sender.
-
-    `weight=` names a column of whole numbers (bytes or cost of a row); the load of a worker is then their sum.
-    `watch=` takes a `Watch`, or a `StreamWatch` for a stream, which counts the rows on their way.
+    - "planned": the rows are counted and planned first, or routed by a `plan` that you made before with
+      `keyspread.spark.plan`, which has more options.
+    - "look-ahead": each input partition plans its own rows.
+    - one of `keyspread.SCHEMES`: each input partition has a `keyspread.Sender` that decides row by row; `sender` has
+      its settings. Partition p is the sender with `source=p`.
 
     In a stream every micro-batch is balanced by itself, and nothing is kept between batches. A batch that is retried,
     also on another executor or after a restart, is routed the same.
 
     `realtime=True` (experimental) is for a stream with `trigger(realTime=…)`, which Spark can exchange from 4.3 on:
     every row is routed as it arrives, and none waits for another one. Schemes are those of `keyspread.SCHEMES` (by
-    default "per-key"), or `plan=` with a Plan of earlier rows, which needs no Python. The session needs the settings of
+    default "per-key"), or `plan` with a Plan of earlier rows, which needs no Python. The session needs the settings of
     `realtime_settings`. See docs/realtime.md.
 
     A task that is retried routes its rows the same, in any order that they arrive in. If Spark does not protect retried
@@ -67,13 +75,20 @@ def spread(
         key: The name of a column, a Column, or a list of them.
         workers: The number of workers, which is the number of partitions.
         scheme: The rule that picks the worker of a row.
-        options: Those of the scheme, and `weight`, `watch`.
+        plan: A plan for these workers, from `keyspread.spark.plan` or `keyspread.plan`.
+        weight: A column of whole numbers (bytes or cost of a row); the load of a worker is then their sum.
+        threshold: The minimum share of a hot key, by default 1/(5·workers).
+        tolerance: The imbalance that d-choices and per-key allow, by default 1e-4.
+        sender: The `keyspread.Settings` of online schemes: seed, counters, choices, half-life.
+        watch: A `Watch`, or a `StreamWatch` for a stream, which counts the rows on their way.
+        realtime: Whether the stream runs in real-time mode.
+        record: In real-time mode with a plan, the columns that tell records apart; by default Kafka's.
 
     Returns:
         The same rows and columns; partition w holds the rows of worker w.
 
     Raises:
-        InputError: An argument is wrong; the message names it, the value and the remedy.
+        InputError: An argument is wrong, or has no effect; the message names it, the value and the remedy.
 
     >>> from keyspread.spark import balance, session, spread
     >>> rows = session().range(1000).selectExpr("if(id % 3 = 0, 'hot', string(id)) AS k", "id AS v")
@@ -81,15 +96,27 @@ def spread(
     >>> int(loads.sum()), bool(abs(loads - 250).max() <= 5)
     (1000, True)
     """
-    _refuse_checkpoint(options)
+    default = DEFAULT_SCHEME if realtime else LOOK_AHEAD if df.isStreaming else PLANNED
+    routing = Routing.of(
+        workers,
+        scheme,
+        default,
+        plan=plan,
+        weight=weight,
+        threshold=threshold,
+        tolerance=tolerance,
+        sender=sender,
+        watch=watch,
+    )
     if realtime:
-        return spread_records(df, key, workers, scheme, **options)
-    if _is_planned(df, scheme) and options.get("watch") is None:
-        options.pop("watch", None)
-        found = _plan(df, key, checks.whole_number("workers", workers), **options)
-        return _spread_by_plan(df, key_columns(df, key), workers, found)
-    routed, worker = with_worker(df, key, workers, scheme, **options)
-    return move(routed, workers, worker).drop(worker)
+        return spread_records(df, key, routing, record)
+    if record is not None:
+        raise InputError(f"record={record!r} is for realtime=True; leave it out")
+    columns = key_columns(df, key)
+    if routing.kind is Kind.PLANNED and watch is None:
+        return _spread_by_plan(df, columns, routing.workers, _plan_of(df, columns, routing))
+    routed, worker = with_worker(df, columns, routing)
+    return move(routed, routing.workers, worker).drop(worker)
 
 
 def _spread_by_plan(df: DataFrame, columns: list[KeyColumn], workers: int, plan: Plan) -> DataFrame:
@@ -110,51 +137,26 @@ def _in_repeatable_order(df: DataFrame, plan: Plan) -> DataFrame:
     return df if order is None else df.sortWithinPartitions(order)
 
 
-def with_worker(
-    df: DataFrame,
-    key: Key,
-    workers: int,
-    scheme: str | None = None,
-    watch: Watch | StreamWatch | None = None,
-    **options: Any,
-) -> tuple[DataFrame, str]:
+def with_worker(df: DataFrame, columns: list[KeyColumn], routing: Routing) -> tuple[DataFrame, str]:
     """Return the rows with their worker in a column at the end, not yet moved, and the name of that column."""
-    _refuse_checkpoint(options)
-    workers = checks.whole_number("workers", workers)
-    columns = key_columns(df, key)
     worker = free_name(df, "worker")
-    if _is_planned(df, scheme):
-        found = _plan(df, columns, workers, **options)
-        routed = with_planned_worker(_in_repeatable_order(df, found), key_hash(df, columns), found, worker)
+    if routing.kind is Kind.PLANNED:
+        plan = _plan_of(df, columns, routing)
+        routed = with_planned_worker(_in_repeatable_order(df, plan), key_hash(df, columns), plan, worker)
     else:
-        if options.get("weight") is not None:
-            options["weight"] = weight_column(df, options["weight"])
-        by_key = scheme is not None and resolve(scheme).name == _BY_KEY_ALONE
-        order = None if by_key else repeatable_order(df)
-        if scheme is None or resolve(scheme).kind is Kind.LOOK_AHEAD:
-            routed = df.withColumn(worker, look_ahead_worker(key_hash(df, columns), workers, order, **options))
-        else:
-            routed = df.withColumn(worker, online_worker(key_hash(df, columns), scheme, workers, order, **options))
-    return routed if watch is None else watch.on(routed, columns, workers, worker, options), worker
+        weight = None if routing.weight is None else weight_column(df, routing.weight)
+        order = None if routing.scheme == _BY_KEY_ALONE else repeatable_order(df)
+        routed = df.withColumn(worker, python_worker(key_hash(df, columns), routing, weight, order))
+    return routed if routing.watch is None else routing.watch.on(routed, columns, worker, routing), worker
 
 
-def _refuse_checkpoint(options: dict[str, Any]) -> None:
-    if "checkpoint" in options:
-        raise InputError(
-            "unknown option 'checkpoint'; it is no longer needed, because senders keep nothing between batches: "
-            "set checkpointLocation on the query only"
-        )
-
-
-def _is_planned(df: DataFrame, scheme: str | None) -> bool:
-    return not df.isStreaming if scheme is None else resolve(scheme).kind is Kind.PLANNED
-
-
-def _plan(df: DataFrame, key: Key, workers: int, *, plan: Plan | None = None, **options: Any) -> Plan:
-    used = plan_options(plan, workers, options)
-    if plan is not None and plan.head and df.isStreaming:
+def _plan_of(df: DataFrame, columns: list[KeyColumn], routing: Routing) -> Plan:
+    """Return the plan that was passed, or count the rows for one."""
+    if routing.plan is None:
+        return count_rows(df, columns, routing.workers, threshold=routing.threshold, weight=routing.weight).plan()
+    if routing.plan.head and df.isStreaming:
         raise InputError(
             "this plan cuts hot keys by the position of a row, which rows of a stream do not have: spread the batch "
             "inside foreachBatch, or leave out plan= and scheme="
         )
-    return plan_rows(df, key, workers, **used) if plan is None else plan
+    return routing.plan

@@ -4,7 +4,7 @@ A `Watch` counts the rows while the job runs (Spark's `observe`). `balance` runs
 `streaming/stream_watch.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from keyspread.spark.capabilities import can_observe, has_function
 from keyspread.spark.observation import Observed
 from keyspread.spark.observed_counts import damaged, histogram, read_counts, top_items
 from keyspread.spark.routing.keys import Key, KeyColumn, column, key_columns
+from keyspread.spark.routing.options import Routing
 
 _TOP = "approx_top_k"
 TRACKED = 10_000  # items in the sketch of the hottest keys: a count may be off by rows / 7,500
@@ -82,6 +83,8 @@ class Watch:
     (1000, True, ('0', 500))
     """
 
+    uses_threshold = False
+
     def __init__(self, hottest: int = 10) -> None:
         self._hottest = checks.whole_number("hottest", hottest, minimum=0)
         self._observed = Observed()
@@ -89,9 +92,7 @@ class Watch:
         self.way: Way | None = None
         """How `aggregate` computes the result, and why; None for `spread`."""
 
-    def on(
-        self, routed: DataFrame, key: Sequence[KeyColumn], workers: int, worker: str, options: Mapping[str, Any]
-    ) -> DataFrame:
+    def on(self, routed: DataFrame, key: Sequence[KeyColumn], worker: str, routing: Routing) -> DataFrame:
         """Return the same rows; when they are computed, this watch counts them."""
         if self._workers:
             raise InputError("this Watch is used already; make a new one for every spread")
@@ -101,7 +102,7 @@ class Watch:
                 "a Watch over Spark Connect needs Spark 4.0 or newer; leave watch= out, and count the result with "
                 "keyspread.spark.balance"
             )
-        self._workers = workers
+        self._workers = workers = routing.workers
         seen = [F.count(F.lit(1)).alias("rows"), worker_loads(routed, worker, workers)]
         if self._hottest and has_function(routed.sparkSession, _TOP):
             seen.append(top_items(key_text(routed, key), self._hottest, TRACKED, is_text=True).alias("hottest"))
@@ -173,16 +174,16 @@ def balance(spread: DataFrame, workers: int, key: Key | None = None, hottest: in
         combined = f"approx_top_k_combine(sketch, {TRACKED})"
         together.append(F.expr(f"approx_top_k_estimate({combined}, {hottest})").alias("hottest"))
     rows = spread.select(*selected)
-    found = rows.groupBy("worker").agg(*seen).agg(*together).collect()[0]
+    totals = rows.groupBy("worker").agg(*seen).agg(*together).collect()[0]
     loads = np.zeros(workers, np.int64)
-    for item in found["loads"]:
+    for item in totals["loads"]:
         if item["worker"] >= workers:
             raise InputError(
                 f"the DataFrame has rows in partition {item['worker']}, so it was not spread over {workers} workers"
             )
         loads[item["worker"]] = item["rows"]
     if by_sketch:
-        return Balance(loads, _pairs(found["hottest"]))
+        return Balance(loads, _pairs(totals["hottest"]))
     return Balance(loads, () if key is None else _pairs(_counted(rows, hottest)))
 
 
@@ -226,5 +227,5 @@ def _counted(rows: DataFrame, hottest: int) -> list[Any]:
     return rows.groupBy("key").count().orderBy(F.desc("count"), "key").limit(hottest).collect()
 
 
-def _pairs(found: Any) -> tuple[tuple[str | None, int], ...]:
-    return tuple((item[0], int(item[1])) for item in found or ())
+def _pairs(counts: Any) -> tuple[tuple[str | None, int], ...]:
+    return tuple((item[0], int(item[1])) for item in counts or ())

@@ -11,7 +11,7 @@ pytest.importorskip("rich")
 from rich.console import Console
 
 from keyspread.cli.screens.live_view import BatchLines, LivePicture, draw_live
-from keyspread.spark import BatchSeen
+from keyspread.spark.streaming.stream_watch import BatchSeen
 
 KEYS = (("x" * 200, 400), (None, 300), ("", 200), ("[b]bold[/b]\n\x1b[31m", 100))
 

@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark import cloudpickle
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from frames import setting, skewed
@@ -84,29 +83,8 @@ def test_windows_of_a_bounded_frame(rows):
     assert collected(found) == plain(rows, F.window("at", "20 seconds", "10 seconds"), "key")
 
 
-def test_the_example_in_the_documentation(spark):
-    text = (DOCS / "streaming.md").read_text()
-    (example,) = re.findall(r"```python\n([^`]*ColumnOperator[^`]*)```", text)
-    clicks = spark.range(0, 200, 1, 2).selectExpr(
-        "if(id % 3 = 0, NULL, concat('u', id % 5)) AS user", "id / 7 AS amount"
-    )
-    names = {"__name__": "__main__", "clicks": clicks}
-    exec(example, names)
-    found = {row.user: row.mean for row in names["means"].collect()}
-    expected = {row.user: row.mean for row in clicks.groupBy("user").agg(F.avg("amount").alias("mean")).collect()}
-    assert found == pytest.approx(expected)
-
-
 class NoState(Total):
     state = None
-
-
-class OddState(Total):
-    state = "n long, n double"
-
-
-class NoSchema(Total):
-    schema = None
 
 
 class Clash(Total):
@@ -121,8 +99,6 @@ class Window(Total):
     ("operator", "key", "message"),
     [
         (NoState, "key", "NoState has no state: declare the columns of a state, as in state = 'n long, total double'"),
-        (OddState, "key", "state of OddState must name and type the fields of a state, as in 'n long, total double'"),
-        (NoSchema, "key", "NoSchema has no schema: declare what finish returns, as in schema = 'total double'"),
         (Clash, "key", "state of Clash has 'key', which is a column of the key: rename it"),
         (Total, ["key", "key"], "2 columns of the key are called 'key'; rename them with .alias"),
     ],
@@ -136,16 +112,3 @@ def test_an_incomplete_operator_is_refused(rows, operator, key, message):
 def test_a_result_that_is_called_as_the_windows_is_refused(rows):
     with pytest.raises(InputError, match="schema of Window has 'Window', which is a column of the key: rename it"):
         aggregate(rows, "key", Window(), 3, window="20 seconds", time="at")
-
-
-@pytest.mark.connect
-def test_the_error_of_spark_says_what_failed(rows):
-    class Wrong(Total):
-        def partial(self, rows, key):
-            return rows.group_by(key).aggregate([([], "count_all"), ("value", "sum")])
-
-    message = (
-        "Wrong.partial must return the columns key, n, total (the key and its state), but 'n' is missing, 'total' is"
-    )
-    with pytest.raises(PySparkException, match=re.escape(message)):
-        aggregate(rows.where("id < 20").coalesce(1), "key", Wrong(), 2, "shuffle").collect()

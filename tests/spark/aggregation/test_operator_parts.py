@@ -4,7 +4,6 @@ import datetime
 import math
 import re
 import sys
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
@@ -19,7 +18,7 @@ from pyspark.sql import functions as F
 from frames import setting, skewed
 from keyspread import Operator
 from keyspread.errors import InputError
-from keyspread.spark import Watch, aggregate
+from keyspread.spark import aggregate
 from keyspread.spark.aggregation.groups import groups_of
 from keyspread.spark.aggregation.key_types import check_key_types
 from keyspread.spark.aggregation.operator_parts import OperatorError, OperatorParts
@@ -69,30 +68,6 @@ class ArrowTotal(Total):
         return n + rows.num_rows, total + pc.sum(rows["value"]).as_py(), ids + rows["id"].to_pylist()
 
 
-@dataclass
-class Extremes:
-    least: int
-    most: int
-
-
-class Range(Operator):
-    """An operator whose state is an object of a user's class."""
-
-    schema = "width bigint"
-
-    def zero(self):
-        return Extremes(2**62, -(2**62))
-
-    def update(self, state, rows):
-        return Extremes(min(state.least, int(rows["value"].min())), max(state.most, int(rows["value"].max())))
-
-    def merge(self, state, other):
-        return Extremes(min(state.least, other.least), max(state.most, other.most))
-
-    def finish(self, state):
-        return {"width": state.most - state.least}
-
-
 class Count(Operator):
     """A count of rows: the smallest operator."""
 
@@ -130,8 +105,7 @@ def collected(df):
     return sorted(map(repr, df.collect()))
 
 
-@pytest.mark.parametrize("scheme", ["planned", "d-choices", "w-choices", "shuffle", "key"])
-@pytest.mark.parametrize("operator", [Total, ArrowTotal])
+@pytest.mark.parametrize(("operator", "scheme"), [(Total, "planned"), (ArrowTotal, "d-choices"), (Total, "key")])
 def test_equal_to_plain(rows, operator, scheme):
     found = aggregate(rows, "key", operator(), 4, scheme)
     assert found.schema.simpleString() == "struct<key:string,n:bigint,total:bigint,ids:array<bigint>>"
@@ -139,40 +113,11 @@ def test_equal_to_plain(rows, operator, scheme):
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("operator", [Total, ArrowTotal])
-def test_keys_that_span_many_small_batches(spark, rows, operator):
+def test_keys_that_span_many_small_batches(spark, rows):
     """States live across batches; in most batches every key has a state already."""
     with setting(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", 5):
-        found = collected(aggregate(rows, "key", operator(), 3, "shuffle"))
+        found = collected(aggregate(rows, "key", Total(), 3, "shuffle"))
     assert found == totals(rows)
-
-
-def test_many_keys(spark):
-    df = spark.range(0, 30_000, 1, 2).selectExpr("if(id % 3 = 0, -1, id % 9000) AS key")
-    found = aggregate(df, "key", Count(), 3, "shuffle")
-    plain = {row.key: row["count"] for row in df.groupBy("key").count().collect()}
-    assert {row.key: row.n for row in found.collect()} == plain
-    assert found.count() == len(plain)
-
-
-@pytest.mark.connect
-def test_states_of_a_users_class(rows):
-    found = aggregate(rows, "key", Range(), 4, "shuffle")
-    plain = rows.groupBy("key").agg((F.max("value") - F.min("value")).alias("width"))
-    assert collected(found) == collected(plain)
-
-
-def test_an_operator_may_have_parameters(rows):
-    class Above(Count):
-        def __init__(self, least):
-            self.least = least
-
-        def update(self, state, rows):
-            return state + sum(value > self.least for value in rows["value"].to_pylist())
-
-    found = aggregate(rows, "key", Above(60), 4)
-    plain = rows.groupBy("key").agg(F.count_if(F.col("value") > 60).alias("n"))
-    assert collected(found) == collected(plain)
 
 
 KEY_TYPES = [
@@ -220,7 +165,7 @@ def test_keys_of_any_type_are_grouped_as_spark_groups_them(spark):
             assert groups.first[groups.of_row].tolist() == stored[f"first{i}"].to_pylist(), sql
 
 
-@pytest.mark.parametrize("number", [0, 2, 4, 5, 6, 12, 14, len(KEY_TYPES) - 1])
+@pytest.mark.parametrize("number", [0, 4, 12])
 def test_keys_of_any_type(spark, number):
     """The whole way: as above, and the keys of the result are those of Spark."""
     df = spark.range(0, 60, 1, 2).selectExpr(f"{KEY_TYPES[number]} AS key")
@@ -230,24 +175,6 @@ def test_keys_of_any_type(spark, number):
     # As text: Python cannot hold every value.
     found, plain = (one.selectExpr("to_json(struct(key)) AS key", "n") for one in (found, plain))
     assert [text.replace("-0.0", "0.0") for text in collected(found)] == collected(plain)
-
-
-REFUSED_KEYS = {
-    "collate(concat('A', id % 2), 'UTF8_LCASE')": "compares string collate UTF8_LCASE in another way than Spark",
-    "named_struct('x', collate(concat('A', id % 2), 'UNICODE'))": "compares string collate UNICODE in another way",
-    "make_ym_interval(1, int(id % 3))": "compares interval year to month in another way than Spark, or not at all",
-    "make_interval(0, 0, 0, int(id % 3))": "interval",
-    "map('a', id % 3)": "Spark cannot hash maps",
-    "parse_json(concat('', id % 3))": "Spark cannot hash variants",
-}
-
-
-@pytest.mark.parametrize("sql", REFUSED_KEYS)
-def test_keys_that_python_would_group_in_another_way_are_refused(spark, sql):
-    df = spark.range(0, 60, 1, 2).selectExpr(f"{sql} AS key")
-    with pytest.raises(InputError, match=REFUSED_KEYS[sql]) as caught:
-        aggregate(df, "key", Count(), 3, "shuffle")
-    assert "\n" not in str(caught.value)
 
 
 def test_keys_of_several_columns(spark):
@@ -261,7 +188,7 @@ def test_keys_of_several_columns(spark):
         "id % 3 AS keyspread_hash",
         "id % 2 AS keyspread_state",
     )
-    for key in (["a", "b"], ["s.x", "b"], ["s.x", "t.x"], ["keyspread_hash", "keyspread_state", "keyspread_key_0"]):
+    for key in (["s.x", "t.x"], ["a", "b", "keyspread_hash", "keyspread_state", "keyspread_key_0"]):
         found = aggregate(df, key, Count(), 3, "shuffle")
         plain = df.groupBy(*key).agg(F.count("*").alias("n"))
         assert found.columns == plain.columns
@@ -285,9 +212,8 @@ def test_all_columns_reach_update_under_their_names(spark):
             return {"names": state}
 
     df = spark.range(0, 40, 1, 2).selectExpr("id % 3 AS `the.key`", "id AS keyspread_worker", "1 AS `with space`")
-    for scheme in ("planned", "d-choices"):
-        found = aggregate(df, "the.key", Names(), 3, scheme).collect()
-        assert {tuple(row.names) for row in found} == {("the.key", "keyspread_worker", "with space")}
+    found = aggregate(df, "the.key", Names(), 3, "d-choices").collect()
+    assert {tuple(row.names) for row in found} == {("the.key", "keyspread_worker", "with space")}
 
 
 @pytest.mark.connect
@@ -319,18 +245,10 @@ def test_results_of_any_type(rows):
 
 
 def test_no_rows_and_one_worker(spark, rows):
-    for scheme in ("planned", "d-choices"):
-        assert aggregate(rows.limit(0), "key", Total(), 3, scheme).collect() == []
-        one = rows.where("id = 1")
-        assert collected(aggregate(one, "key", Total(), 3, scheme)) == totals(one)
-        assert collected(aggregate(rows, "key", Total(), 1, scheme)) == totals(rows)
-
-
-def test_a_watch_sees_the_rows(rows):
-    watch = Watch()
-    assert aggregate(rows, "key", Count(), 4, watch=watch).count() > 2
-    assert watch.balance.rows == 1500
-    assert watch.balance.hottest[0] == ("hot", rows.where("key = 'hot'").count())
+    assert aggregate(rows.limit(0), "key", Total(), 3, "d-choices").collect() == []
+    one = rows.where("id = 1")
+    assert collected(aggregate(one, "key", Total(), 3, "planned")) == totals(one)
+    assert collected(aggregate(rows, "key", Total(), 1, "d-choices")) == totals(rows)
 
 
 # Typed states
@@ -374,9 +292,8 @@ class TypedTotal(Total):
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("scheme", ["planned", "shuffle"])
-def test_a_typed_state_is_stored_as_columns(spark, rows, scheme):
-    assert collected(aggregate(rows, "key", TypedTotal(), 4, scheme)) == totals(rows)
+def test_a_typed_state_is_stored_as_columns(spark, rows):
+    assert collected(aggregate(rows, "key", TypedTotal(), 4, "shuffle")) == totals(rows)
     parts = OperatorParts(rows, ["key"], TypedTotal())
     assert [kind.dataType.simpleString() for kind in parts.schema.fields] == [
         *("bigint", "string", "bigint", "bigint", "array<bigint>", "map<string,int>"),
@@ -414,10 +331,6 @@ def failing(step):
                     raise TypeError("cannot finish")
                 if step == "fields":
                     return {"n": 1, "sum": 2}
-                if step == "no dict":
-                    return 5
-                if step == "type":
-                    return super().finish(state) | {"n": "many"}
             return super().finish(state)
 
     return Failing()
@@ -429,8 +342,6 @@ STEPS = {
     "merge": r"Failing.merge failed for key 'hot': ZeroDivisionError\('not mergeable'\)",
     "finish": r"Failing.finish failed for key 'hot': TypeError\('cannot finish'\)",
     "fields": r"Failing.finish must return a dict of n, total, ids \(its schema\), for key 'hot' it returned \{'n': 1",
-    "no dict": r"Failing.finish must return a dict of n, total, ids \(its schema\), for key 'hot' it returned 5",
-    "type": r"Failing.finish returned 'many' as n for key 'hot', which is not of type int64",
     "pickle": r"Failing: the state of key 'hot' cannot be pickled \(TypeError",
 }
 
@@ -469,16 +380,8 @@ class NoSchema(Count):
     schema = None
 
 
-class EmptySchema(Count):
-    schema = ""
-
-
 class NotASchema(Count):
     schema = "n int int"
-
-
-class NoFields(Count):
-    schema = "double"
 
 
 class Clash(Count):
@@ -497,25 +400,18 @@ class TwiceState(Count):
     state = "n long, n double"
 
 
-class OddState(Count):
-    state = 5
-
-
 @pytest.mark.connect
 @pytest.mark.parametrize(
     ("operator", "message"),
     [
         (NoSchema, "NoSchema has no schema: declare what finish returns, as in schema = 'total double'"),
-        (EmptySchema, "EmptySchema has no schema"),
         (
             NotASchema,
             "schema of NotASchema must name and type what finish returns, as in 'total double', got 'n int int'",
         ),
-        (NoFields, "schema of NoFields must name and type what finish returns, as in 'total double', got 'double'"),
         (Clash, "schema of Clash has 'KEY', which is a column of the key: rename it"),
         (NoState, "state of NoState must name and type the fields of a state, as in 'n long, total double', got ' '"),
         (TwiceState, "state of TwiceState must name and type the fields of a state"),
-        (OddState, "state of OddState must name and type the fields of a state"),
         (Batches, "batches of Batches must be 'pandas' or 'arrow', got 'polars'"),
     ],
 )
@@ -523,10 +419,3 @@ def test_an_incomplete_operator_is_refused(rows, operator, message, capfd):
     with pytest.raises(InputError, match=re.escape(message)):
         aggregate(rows, "key", operator(), 3, "shuffle")
     assert "Traceback" not in capfd.readouterr().err
-
-
-def test_a_class_instead_of_an_operator_is_refused(rows):
-    with pytest.raises(
-        InputError, match=r"aggregates must be .* or an Operator, got <class .*Count'>: make one with Count\(\)"
-    ):
-        aggregate(rows, "key", Count, 3)

@@ -89,22 +89,6 @@ def test_a_state_of_other_fields_or_types_names_step_key_and_field(step):
     assert "\n" not in str(caught.value)
 
 
-def test_the_key_that_is_named_is_the_one_that_failed():
-    class Odd(Count):
-        state = "n bigint"
-
-        def zero(self):
-            return {"n": 0}
-
-        def update(self, state, rows):
-            return {"n": 0.5 if rows["key"][0].as_py() == "b" else rows.num_rows}
-
-    fields = pa.schema([("n", pa.int64())])
-    batch = pa.RecordBatch.from_pydict({"_0": [1, 2, 3], "_1": ["a", "b", "c"], "key": ["a", "b", "c"]})
-    with pytest.raises(OperatorError, match=r"Odd.update returned 0.5 as n for key 'b', which is not of type int64"):
-        list(OperatorStates(Odd(), 1, ["key"], fields, fields).make(iter([batch])))
-
-
 def test_states_of_a_class_of_the_users_script_are_pickled_by_value_and_others_are_refused():
     class Seen:
         def __init__(self, rows):

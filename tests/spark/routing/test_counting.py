@@ -39,15 +39,14 @@ def counted_by_hand(rows, weighted):
     return tail, sorted(hot.items(), key=lambda one: (-one[1], one[0]))
 
 
-@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
-    "candidates",
+    ("candidates", "weighted"),
     [
-        {},
-        {HOT: 0.4, WARM: 0.2},
-        {HOT: 1.0},
-        {HOT: 1e-9, 17: 0.5},  # shares that are far off, and a key that does not exist
-        {int(one): 0.01 for one in ks.hash_keys([f"k{i}" for i in range(211)])},  # all but the hot ones
+        ({}, True),
+        ({HOT: 0.4, WARM: 0.2}, False),
+        ({HOT: 1.0}, True),
+        ({HOT: 1e-9, 17: 0.5}, False),  # shares that are far off, and a key that does not exist
+        ({int(one): 0.01 for one in ks.hash_keys([f"k{i}" for i in range(211)])}, True),  # all but the hot ones
     ],
     ids=["none", "the hot ones", "one of them", "wrong ones", "cold ones"],
 )

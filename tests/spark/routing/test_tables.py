@@ -14,7 +14,6 @@ pytest.importorskip("pyspark")
 import keyspread as ks
 import naive
 from frames import hashes, places, sent_by, setting, skewed
-from keyspread.errors import InputError
 from keyspread.planned.head import HotKey
 from keyspread.spark import plan, spread
 from keyspread.spark.routing import tables
@@ -52,13 +51,6 @@ def test_a_stream_by_a_stored_plan_with_long_tables(spark, monkeypatch, tmp_path
     assert seen == places(spread(batch, "key", 7, plan=made))
 
 
-def test_a_stream_is_not_routed_by_a_plan_with_hot_keys(spark, tmp_path):
-    skewed(spark).write.parquet(str(tmp_path / "rows"))
-    stream = spark.readStream.schema("id long, key string, value long").parquet(str(tmp_path / "rows"))
-    with pytest.raises(InputError, match="cuts hot keys by the position of a row, which rows of a stream do not have"):
-        spread(stream, "key", 7, "planned", plan=plan(skewed(spark), "key", 7))
-
-
 def big_plan(workers, pieces):
     """Return a plan for very many workers, with one hot key that is cut into many pieces."""
     hot = int(ks.hash_keys(["hot"])[0])
@@ -75,13 +67,6 @@ def test_the_text_of_a_plan_for_ten_thousand_workers(spark, capsys):
         assert len(capsys.readouterr().out) < 100_000
         spread(rows, "key", 10_000, plan=one).explain(mode="formatted")
         assert len(capsys.readouterr().out) < 100_000
-
-
-def test_workers_of_a_plan_for_hundreds(spark):
-    rows = skewed(spark, 300)
-    made = big_plan(400, 120)
-    with setting(spark, "spark.sql.adaptive.enabled", "true"):
-        assert places(spread(rows, "key", 400, plan=made)) == sent_by(made, hashes(rows, "key"))
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from keyspread import InputError, Sender, hash_keys
+from keyspread import Sender, hash_keys
+from keyspread.operators import Count
 from keyspread.planned import look_ahead
 from keyspread.spark import aggregate, spread
 from keyspread.streams import DriftingZipfStream
@@ -128,26 +129,13 @@ def test_a_bounded_dataframe_can_use_look_ahead_too(spark, batches):
     assert loads_of([tuple(row) for row in out]).max() <= ROWS / WORKERS + 3
 
 
-def test_options_that_are_refused(spark):
-    stream = spark.readStream.format("rate").load()
-    for df, key, scheme in ((stream, "value", None), (stream, "value", "d-choices"), (spark.range(3), "id", None)):
-        with pytest.raises(InputError, match="unknown option 'checkpoint'; it is no longer needed"):
-            spread(df, key, 4, scheme, checkpoint="folder")
-        with pytest.raises(InputError, match="unknown option 'checkpoint'; it is no longer needed"):
-            spread(df, key, 4, scheme, checkpoint=None)
-    with pytest.raises(InputError, match="unknown option 'checkpoint'; it is no longer needed"):
-        aggregate(spark.range(3), "id", {"n": "count(*)"}, 4, "planned", checkpoint="folder")
-    with pytest.raises(InputError, match="unknown option 'sped'; look-ahead takes threshold"):
-        spread(stream, "value", 4, sped=1)
-
-
 def test_aggregates_of_micro_batches(spark, tmp_path, batches):
     put(tmp_path / "in", 0, batches[0])
     stream = spark.readStream.schema("key bigint, place bigint").parquet(str(tmp_path / "in"))
     seen = {}
 
     def keep(rows, batch):
-        seen[batch] = {row.key: row.n for row in aggregate(rows, "key", {"n": "count(*)"}, 4, "planned").collect()}
+        seen[batch] = {row.key: row.n for row in aggregate(rows, "key", Count("n"), 4, "planned").collect()}
 
     query = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
     query.trigger(availableNow=True).start().awaitTermination(120)

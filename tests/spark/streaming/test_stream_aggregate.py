@@ -34,30 +34,6 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 WORKERS = 3
 BEGIN = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 SCHEMA = "time timestamp, key string, value bigint, part double, price decimal(10,2)"
-ALL = {
-    "n": "count(*)",
-    "known": "count(value)",
-    "total": "sum(value)",
-    "money": "sum(price)",
-    "mean": "avg(value)",
-    "price": "avg(price)",
-    "least": "min(part)",
-    "most": "max(part)",
-    "last": "max_by(value, time)",
-    "first": "min_by(value, time)",
-    "many": "count(DISTINCT value)",
-    "set": "collect_set(value)",
-    "list": "collect_list(value)",
-    "some": "bool_or(value > 90)",
-    "every": "bool_and(value > 2)",
-    "bits": "bit_xor(value)",
-    "low": "bit_and(value)",
-    "high": "bit_or(value)",
-    "v1": "var_samp(part)",
-    "v2": "var_pop(part)",
-    "s1": "stddev(part)",
-    "s2": "stddev_pop(part)",
-}
 
 
 # The result of the operator below, as SQL.
@@ -219,51 +195,16 @@ def test_windows_equal_those_of_spark_itself(streaming, tmp_path, slide):
     options = {"window": "10 seconds", "slide": slide}
     ours = run(aggregate(stream, "key", Reach(), WORKERS, **options), tmp_path / "ours", "append")
     columns = run(aggregate(stream, "key", ColumnReach(), WORKERS, **options), tmp_path / "columns", "append")
-    sql = run(aggregate(stream, "key", REACH, WORKERS, **options), tmp_path / "sql", "append")
     theirs = stream.groupBy(*by).agg(*(F.expr(a).alias(n) for n, a in REACH.items()))
     expected = run(theirs, tmp_path / "theirs", "append")
     assert_alike(ours, expected, by_window)
     assert_alike(columns, expected, by_window)
-    assert_alike(sql, expected, by_window)
     bounded = streaming.read.parquet(str(tmp_path / "in"))
     expected = plain(bounded, REACH, *by)
     assert sum(row["n"] for row in ours) < sum(row["n"] for row in expected)  # some were too late
-    for aggregates, scheme in ((Reach(), None), (ColumnReach(), None), (REACH, None), (REACH, "planned")):
+    for aggregates, scheme in ((Reach(), None), (ColumnReach(), None), (Reach(), "planned")):
         found = aggregate(bounded, "key", aggregates, WORKERS, scheme, time="time", **options).collect()
         assert_alike([row.asDict(True) for row in found], expected, by_window)
-
-
-def test_sql_aggregates_are_the_query_of_spark_itself(spark, tmp_path):
-    """No setting of ours is needed, and anything that Spark knows works."""
-    put(tmp_path / "in", 0, drawn(0, 60, late=0))
-    stream = stream_of(spark, tmp_path / "in").withWatermark("time", "1 minute")
-    wanted = {**ALL, "mid": "median(part)", "about": "approx_count_distinct(value)", "pair": "max(struct(value, key))"}
-    del wanted["many"]  # Spark has no distinct aggregates of streams
-    watch = StreamWatch()
-    found = aggregate(stream, "key", wanted, WORKERS, watch=watch)
-    calls = [F.expr(sql).alias(name) for name, sql in wanted.items()]
-    assert found.sameSemantics(stream.groupBy("key").agg(*calls))
-    assert_alike(
-        run(found, tmp_path / "checkpoint", "complete"),
-        plain(spark.read.parquet(str(tmp_path / "in")), wanted, "key"),
-        by_key,
-    )
-    assert str(watch.way).startswith("groupBy: Spark folds SQL aggregates before rows move")
-    for look in (lambda: watch.batches, lambda: watch.wait(None)):
-        with pytest.raises(InputError, match=r"no row was routed, so there are no batches to show \(groupBy: "):
-            look()
-    windowed = aggregate(stream, ["key", F.lower("key")], calls, WORKERS, window="10 seconds", slide="2 seconds")
-    by_spark = stream.groupBy(F.window("time", "10 seconds", "2 seconds"), "key", F.lower("key")).agg(*calls)
-    assert windowed.sameSemantics(by_spark)
-
-
-def test_a_sum_that_overflows_fails_as_in_spark(spark, tmp_path):
-    """Our own folding of such sums once wrapped around."""
-    rows = spark.range(4).selectExpr("'a' AS key", "cast(9e37 AS decimal(38,0)) AS v")
-    rows.write.parquet(str(tmp_path / "in"))
-    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
-    with pytest.raises(StreamingQueryException, match=r"ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|overflow"):
-        run(aggregate(stream, "key", {"s": "sum(v)"}, WORKERS), tmp_path / "checkpoint", "update")
 
 
 def test_windows_as_they_change_and_an_operator(streaming, tmp_path):
@@ -459,7 +400,6 @@ def test_bad_input(streaming, tmp_path):
         ),
         (marked, {"window": "5 seconds", "time": "value"}, "time must be a column of timestamps, 'value' is bigint"),
         (marked, {"window": "5 seconds", "time": 5}, "time must be the name of a column, got 5"),
-        (marked, {"checkpoint": "folder"}, "unknown option 'checkpoint'; it is no longer needed"),
         (marked, {"slide": "5 seconds"}, "slide='5 seconds' has no effect without window="),
         (marked, {"mode": "append"}, "mode 'append' needs window="),
         (
@@ -480,29 +420,11 @@ def test_bad_input(streaming, tmp_path):
         pytest.raises(InputError, match=r"shuffle.partitions=3 \(is 7\), .*RocksDB.* \(is org.example.Other\)"),
     ):
         aggregate(stream, "key", Reach(), WORKERS)
-    for options, message in (
-        (
-            {"scheme": "d-choices"},
-            "scheme='d-choices' does not work with SQL aggregates of a stream, which are Spark's",
-        ),
-        (
-            {"weight": "value"},
-            "option 'weight' has no effect, because SQL aggregates are Spark's own .*: leave it out$",
-        ),
-        ({"mode": "append"}, "mode 'append' needs window="),
-        ({"mode": "never"}, "mode must be one of append, update, complete, got 'never'"),
-        ({"window": "soon"}, "window='soon', slide=None is not possible: "),
-        ({"watch": Watch()}, "a Watch is for a bounded DataFrame, got a stream; use a StreamWatch"),
-    ):
-        with pytest.raises(InputError, match=message) as caught:
-            aggregate(marked, "key", {"n": "count(*)"}, WORKERS, **options)
-        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="a Watch is for a bounded DataFrame, got a stream; use a StreamWatch"):
+        aggregate(marked, "key", Reach(), WORKERS, watch=Watch())
     bounded = streaming.read.parquet(str(tmp_path / "in"))
     with pytest.raises(InputError, match="a StreamWatch is for streams, got a bounded DataFrame; use a Watch"):
-        aggregate(bounded, "key", {"n": "count(*)"}, WORKERS, watch=StreamWatch())
-    # Groups that end at the watermark may be appended: not only those of window=.
-    for key in ("time", F.window("time", "5 seconds")):
-        aggregate(marked, key, {"n": "count(*)"}, WORKERS, mode="append")
+        aggregate(bounded, "key", Reach(), WORKERS, watch=StreamWatch())
 
 
 def test_a_blob_of_another_version_or_damaged_is_one_line():

@@ -16,8 +16,10 @@ import keyspread as ks
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.planned import look_ahead
-from keyspread.spark import BatchSeen, JsonLines, StreamWatch, Watch, spread
+from keyspread.spark import StreamWatch, Watch, spread
 from keyspread.spark.routing.hot_keys import count_hottest
+from keyspread.spark.streaming.json_lines import JsonLines
+from keyspread.spark.streaming.stream_watch import BatchSeen
 from keyspread.spark.watch import read_hottest
 from keyspread.streams import DriftingZipfStream
 

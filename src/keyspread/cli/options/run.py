@@ -185,15 +185,12 @@ class RunOptions:
 
 
 def parse_aggregates(texts: Sequence[str]) -> dict[str, str]:
-    """['total=sum(amount)', 'count(*)'] → {'total': 'sum(amount)', 'count(*)': 'count(*)'}; each must be mergeable."""
-    from keyspread.spark.aggregation.sql_functions import parse
-
+    """['total=sum(amount)', 'count(*)'] → {'total': 'sum(amount)', 'count(*)': 'count(*)'}."""
     found: dict[str, str] = {}
     for text in texts:
         assignment = re.match(r"\s*([^=()]+?)\s*=\s*(.+)\Z", text, re.DOTALL)
         name, call = (assignment[1], assignment[2]) if assignment else (text.strip(), text)
         if name in found:
             raise InputError(f"--aggregate {text!r}: the name {name!r} is used twice, choose another one")
-        parse(name, call)
         found[name] = call
     return found

@@ -4,22 +4,42 @@ Spark keeps the state. It moves every row to the partition that the hash of its 
 a tag for which this is the partition of its worker, and is grouped by tag and key.
 """
 
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, DecimalType, StructType
 
-from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.spark.aggregation.sql_parts import SqlParts
-from keyspread.spark.realtime.spread_records import with_record_worker
+from keyspread.online.settings import Settings
+from keyspread.planned.plan import Plan
+from keyspread.spark.capabilities import quiet_analysis
+from keyspread.spark.failures import why
+from keyspread.spark.realtime.spread_records import DEFAULT_SCHEME, with_record_worker
 from keyspread.spark.routing.keys import Key, KeyColumn, column, key_columns, quoted, type_of
+from keyspread.spark.routing.options import Routing
+from keyspread.spark.routing.weights import Weight
 
 TAG = "keyspread_tag"
 _TRIED_PER_WORKER = 16
 """Tags that are tried, per worker: no tag leads to a worker for one key in e^16, and its rows then go elsewhere."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
+
+_PARTS = {
+    "count": ("count({0})",),
+    "sum": ("sum({0})",),
+    "min": ("min({0})",),
+    "max": ("max({0})",),
+    "avg": ("sum(cast({0} AS double))", "count({0})"),
+}
+"""The parts of each aggregate that can be merged, as SQL of its argument."""
+
+_MERGED = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
+"""The function that merges the parts; an average is the sum of its sums by the sum of its counts."""
 
 
 class RealtimeParts:
@@ -29,29 +49,56 @@ class RealtimeParts:
     emitted at once. A part has a tag and a key; later rows of the same tag and key replace earlier ones. `result`
     merges the latest parts of each key into the answer, with the columns of plain `groupBy(key).agg(…)`.
 
-    `aggregates` are those of `aggregate`, and the other parameters those of `spread` with `realtime=True`. The number
-    of workers must be `spark.sql.shuffle.partitions`, because Spark uses it for all state.
+    `aggregates` maps the columns of the result to `count(*)`, or to count, sum, min, max or avg of an expression. The
+    other parameters are those of `spread` with `realtime=True`. The number of workers must be
+    `spark.sql.shuffle.partitions`, because Spark uses it for all state.
 
-    >>> from keyspread.spark import RealtimeParts
+    >>> from keyspread.spark.realtime import RealtimeParts
     >>> counts = RealtimeParts(clicks, "user", {"n": "count(*)"}, workers=4)  # doctest: +SKIP
     >>> query = counts.rows.writeStream.outputMode("update").trigger(realTime="5 minutes").start()  # doctest: +SKIP
     """
 
     def __init__(
-        self, df: DataFrame, key: Key, aggregates: Any, workers: int, scheme: str | None = None, **options: Any
+        self,
+        df: DataFrame,
+        key: Key,
+        aggregates: Mapping[str, str],
+        workers: int,
+        scheme: str | None = None,
+        *,
+        plan: Plan | None = None,
+        weight: Weight | None = None,
+        threshold: float | None = None,
+        tolerance: float | None = None,
+        sender: Settings | None = None,
+        record: str | Sequence[str] | None = None,
     ) -> None:
-        workers = checks.whole_number("workers", workers)
+        routing = Routing.of(
+            workers,
+            scheme,
+            DEFAULT_SCHEME,
+            plan=plan,
+            weight=weight,
+            threshold=threshold,
+            tolerance=tolerance,
+            sender=sender,
+        )
         columns = key_columns(df, key)
-        self._parts = SqlParts(df, columns, aggregates)
-        routed, worker = with_record_worker(df, key, workers, scheme, **options)
-        _check_partitions(df.sparkSession, workers)
-        self.rows = self._parts.grouped(_tagged(routed, columns, workers, worker), TAG)
+        keys = [column(df, part) for part in columns]
+        self._keys = df.groupBy(*keys).agg(F.count("*")).schema.fields[: len(keys)]  # only analysed, never run
+        self._key_names = [f"keyspread_key_{place}" for place in range(len(keys))]
+        self._aggregates = _aggregates_of(df, aggregates)
+        routed, worker = with_record_worker(df, columns, routing, record)
+        _check_partitions(df.sparkSession, routing.workers)
+        tagged = _tagged(routed, columns, routing.workers, worker)
+        named = [one.alias(name) for one, name in zip(keys, self._key_names, strict=True)]
+        self.rows = tagged.groupBy(TAG, *named).agg(*(part for one in self._aggregates for part in one.parts))
         """The stream of parts: tag, key and parts."""
 
     @property
     def schema(self) -> StructType:
         """The schema of `rows`, to read them back from where they were written."""
-        return StructType([StructField(TAG, self.rows.schema[TAG].dataType), *self._parts.schema])
+        return self.rows.schema
 
     def result(self, written: DataFrame, latest: str) -> DataFrame:
         """Return the answer from a bounded DataFrame of the rows that were written, in any order and repeated or not.
@@ -61,13 +108,76 @@ class RealtimeParts:
         """
         if written.isStreaming:
             raise InputError("result needs a bounded DataFrame of the rows that were written, got a stream")
-        for name in (*self.schema.names, latest):
+        names = self.schema.names
+        for name in (*names, latest):
             type_of(written, name)
-        names = [*self.schema.names]
-        group = [name for name in names if name == TAG or name in self._parts.key_names]
-        whole = F.struct(*(quoted(name) for name in names))
-        newest = written.groupBy(*group).agg(F.max_by(whole, F.col(quoted(latest))).alias("newest"))
-        return self._parts.result(newest.select("newest.*"))
+        whole = F.struct(*map(quoted, names))
+        newest = written.groupBy(TAG, *self._key_names).agg(F.max_by(whole, F.col(quoted(latest))).alias("newest"))
+        merged = newest.select("newest.*").groupBy(*self._key_names).agg(*(one.merged for one in self._aggregates))
+        titles = [field.name for field in self._keys]
+        return merged.toDF(*titles, *(one.name for one in self._aggregates))
+
+
+@dataclass(frozen=True)
+class _Aggregate:
+    """One aggregate: its column in the result, its function and argument, and the type of its result."""
+
+    place: int
+    name: str
+    function: str
+    argument: str
+    type: DataType
+
+    @property
+    def parts(self) -> list[Column]:
+        """The columns of a part."""
+        calls = [part.format(self.argument) for part in _PARTS[self.function]]
+        return [F.expr(call).alias(self._named(number)) for number, call in enumerate(calls)]
+
+    @property
+    def merged(self) -> Column:
+        """The result of the parts of a key; the type of a sum may be wider than that of Spark's own."""
+        if self.function == "avg":
+            return F.sum(self._named(0)) / F.nullif(F.sum(self._named(1)), F.lit(0))
+        return F.expr(f"{_MERGED[self.function]}({self._named(0)})").cast(self.type)
+
+    def _named(self, number: int) -> str:
+        return f"keyspread_part_{self.place}_{number}"
+
+
+def _aggregates_of(df: DataFrame, aggregates: Any) -> list[_Aggregate]:
+    if not isinstance(aggregates, Mapping) or not aggregates:
+        raise InputError(
+            f"aggregates must map names to calls, as in {{'total': 'sum(amount)'}}, got {aggregates!r:.100}"
+        )
+    return [_aggregate_of(df, place, *item) for place, item in enumerate(aggregates.items())]
+
+
+def _aggregate_of(df: DataFrame, place: int, name: str, call: Any) -> _Aggregate:
+    """Read `function(argument)`; Spark reads the argument, so it is one expression."""
+    match = re.fullmatch(r"\s*(\w+)\s*\((.*)\)\s*", call, re.DOTALL) if isinstance(call, str) else None
+    function = match[1].lower() if match is not None else ""
+    if match is None or function not in _PARTS or re.match(r"\s*(distinct|all)\b", match[2], re.IGNORECASE):
+        raise InputError(
+            f"aggregate {name!r} must be one call of {', '.join(_PARTS)}, such as 'sum(amount)', got {call!r}: others "
+            "cannot be merged from parts"
+        )
+    counts_rows = function == "count" and match[2].strip() == "*"
+    argument = "1" if counts_rows else match[2].strip()
+    try:
+        with quiet_analysis():
+            value = df.select(F.expr(argument)).schema[0].dataType
+            kind = df.groupBy().agg(F.expr(f"{function}({argument})")).schema[0].dataType
+            aggregate = _Aggregate(place, name, function, argument, kind)
+            df.groupBy().agg(*aggregate.parts).schema  # noqa: B018
+    except PySparkException as problem:
+        raise InputError(f"aggregate {name!r} is refused by Spark: {why(str(problem))}") from None
+    if function == "avg" and isinstance(value, DecimalType):
+        raise InputError(
+            f"aggregate {name!r}: an average of {value.simpleString()} is not exact if merged: take its "
+            "sum and count, or cast it to double"
+        )
+    return aggregate
 
 
 def _tagged(routed: DataFrame, columns: list[KeyColumn], workers: int, worker: str) -> DataFrame:
@@ -79,9 +189,9 @@ def _tagged(routed: DataFrame, columns: list[KeyColumn], workers: int, worker: s
 
 
 def _check_partitions(spark: SparkSession, workers: int) -> None:
-    found = spark.conf.get(_PARTITIONS)
-    if found != str(workers):
+    partitions = spark.conf.get(_PARTITIONS)
+    if partitions != str(workers):
         raise InputError(
             f"RealtimeParts over {workers} workers needs this setting of the session: {_PARTITIONS}={workers} "
-            f"(is {found})"
+            f"(is {partitions})"
         )

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from keyspread.errors import InputError
 from keyspread.online.sender import Sender
-from keyspread.online.settings import SenderSettings
-from keyspread.schemes import Kind, online_scheme, resolve
+from keyspread.schemes import Kind, resolve
+from keyspread.spark.routing.options import Routing
 from keyspread.spark.shipping import shipped
 
 _WHY_NOT = {
@@ -23,19 +23,13 @@ _WHY_NOT = {
 }
 
 
-def row_by_row_worker(
-    key_hash: Column, scheme: str, workers: int, /, weight: Column | None = None, **options: Any
-) -> Column:
+def row_by_row_worker(key_hash: Column, routing: Routing, weight: Column | None) -> Column:
     """Return the worker of each row, as the Sender of its partition routes it, one row at a time.
 
     `source` is the number of the partition. Every task has a new Sender, so every batch of real-time mode has new ones.
     """
-    if "source" in options:
-        raise InputError("unknown option 'source'; on Spark every input partition is a source, with the same number")
-    used = resolve(scheme).accept(options, also=("seed",))
-    SenderSettings.of(online_scheme(scheme), workers, **used)  # wrong options fail here, not in a task
     columns = [key_hash] if weight is None else [key_hash, weight]
-    function = F.udf(_function_of_a_task(_sender_of(scheme, workers, used)), "int", useArrow=False)
+    function = F.udf(_function_of_a_task(routing.scheme, routing.workers, routing.of_sender()), "int", useArrow=False)
     # Without this the optimizer may evaluate it twice, and the second time its state is different.
     worker: Column = function.asNondeterministic()(*columns)
     return worker
@@ -43,30 +37,18 @@ def row_by_row_worker(
 
 def check_scheme(scheme: str) -> None:
     """Refuse a scheme that needs more than one row at a time."""
-    found = resolve(scheme)
-    if not found.is_online:
+    descriptor = resolve(scheme)
+    if not descriptor.is_online:
         raise InputError(
-            f"{found.name} does not work with realtime=True, because it {_WHY_NOT[found.kind]}; "
+            f"{descriptor.name} does not work with realtime=True, because it {_WHY_NOT[descriptor.kind]}; "
             "use an online scheme such as per-key, or micro-batches without realtime=True"
         )
 
 
-def _sender_of(scheme: str, workers: int, options: dict[str, Any]) -> Callable[[int], Callable[..., int]]:
-    def start(source: int) -> Callable[..., int]:
-        sender = Sender(scheme, workers, source=source, **options)
-
-        def route(*row: int) -> int:
-            return int(sender.route(*(np.array([value], np.int64) for value in row))[0])
-
-        return route
-
-    return start
-
-
-def _function_of_a_task(start: Callable[[int], Callable[..., int]]) -> Callable[..., int]:
-    """Return a function that starts a new one in every task, with the number of its partition, and calls that."""
-    start_there = shipped(start)
-    running: dict[int, Callable[..., int]] = {}
+def _function_of_a_task(scheme: str, workers: int, options: dict[str, Any]) -> Callable[..., int]:
+    """Return a function that makes a Sender in every task, with the number of its partition, and routes by it."""
+    make = shipped(lambda source: Sender(scheme, workers, source=source, **options))
+    running: dict[int, Any] = {}
 
     def call(*row: int) -> int:
         from pyspark import TaskContext
@@ -76,7 +58,7 @@ def _function_of_a_task(start: Callable[[int], Callable[..., int]]) -> Callable[
         attempt = task.taskAttemptId()
         if attempt not in running:
             running.clear()
-            running[attempt] = start_there(task.partitionId())
-        return running[attempt](*row)
+            running[attempt] = make(task.partitionId())
+        return int(running[attempt].route(*(np.array([value], np.int64) for value in row))[0])
 
     return call

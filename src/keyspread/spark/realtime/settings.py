@@ -72,21 +72,23 @@ def check_realtime(df: DataFrame, python: bool, what: str = "spread") -> None:
     if at_start or later:
         parts = [f"at the start of Spark: {', '.join(at_start)}"] if at_start else []
         parts += [f"in the session: {', '.join(later)}"] if later else []
-        raise InputError(f"{what} with realtime=True needs these settings, {'; '.join(parts)} (see realtime_settings)")
+        raise InputError(
+            f"{what} with realtime=True needs these settings, {'; '.join(parts)} (see keyspread.spark.realtime)"
+        )
 
 
 def _missing(spark: SparkSession, needed: dict[str, str]) -> list[str]:
-    found = {name: spark.conf.get(name, None) for name in needed}
+    current = {name: spark.conf.get(name, None) for name in needed}
     return [
-        f"{name}={value} (is {'not set' if found[name] is None else found[name]})"
+        f"{name}={value} (is {'not set' if current[name] is None else current[name]})"
         for name, value in needed.items()
-        if not _fits(found[name], value)
+        if not _fits(current[name], value)
     ]
 
 
-def _fits(found: str | None, needed: str) -> bool:
-    if found is None:
+def _fits(value: str | None, needed: str) -> bool:
+    if value is None:
         return False
     if needed.isdigit():  # a size or a time: smaller is fine
-        return found.isdigit() and int(found) <= int(needed)
-    return found.lower() == needed
+        return value.isdigit() and int(value) <= int(needed)
+    return value.lower() == needed

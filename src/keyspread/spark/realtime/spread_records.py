@@ -1,20 +1,16 @@
 """The route of a record in real-time mode, and its exchange: nothing on the way waits for another record."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.planned.plan import Plan
-from keyspread.schemes import Kind, resolve
-from keyspread.spark.plan import plan_options
 from keyspread.spark.realtime.row_by_row import check_scheme, row_by_row_worker
 from keyspread.spark.realtime.settings import check_realtime
 from keyspread.spark.routing.exchange import move
-from keyspread.spark.routing.keys import Key, column, free_name, key_columns, key_hash, type_of
+from keyspread.spark.routing.keys import Key, KeyColumn, column, free_name, key_columns, key_hash, type_of
+from keyspread.spark.routing.options import Routing
 from keyspread.spark.routing.planned_sql import with_planned_worker
 from keyspread.spark.routing.weights import weight_column
 
@@ -22,57 +18,38 @@ DEFAULT_SCHEME = "per-key"
 _OF_KAFKA = ("topic", "partition", "offset")
 
 
-def spread_records(df: DataFrame, key: Key, workers: int, scheme: str | None, **options: Any) -> DataFrame:
-    """Return the stream in `workers` partitions, as `spread`, routed record by record.
+def spread_records(df: DataFrame, key: Key, routing: Routing, record: str | Sequence[str] | None) -> DataFrame:
+    """Return the stream in as many partitions as workers, as `spread`, routed record by record.
 
-    With `plan=`, records are routed by SQL: tail keys by their bucket, hot keys by a hash of the columns `record=`,
+    With a plan, records are routed by SQL: tail keys by their bucket, hot keys by a hash of the columns `record`,
     which tell records apart (by default Kafka's topic, partition and offset).
     """
-    routed, worker = with_record_worker(df, key, workers, scheme, **options)
-    return move(routed, workers, worker).drop(worker)
+    routed, worker = with_record_worker(df, key_columns(df, key), routing, record)
+    return move(routed, routing.workers, worker).drop(worker)
 
 
 def with_record_worker(
-    df: DataFrame,
-    key: Key,
-    workers: int,
-    scheme: str | None,
-    plan: Plan | None = None,
-    record: Sequence[str] | None = None,
-    watch: object = None,
-    **options: Any,
+    df: DataFrame, columns: list[KeyColumn], routing: Routing, record: str | Sequence[str] | None
 ) -> tuple[DataFrame, str]:
     """Return the records with their worker in a column at the end, and the name of that column."""
-    workers = checks.whole_number("workers", workers)
-    if watch is not None:
+    plan = routing.plan
+    if routing.watch is not None:
         raise InputError("watch= counts rows batch by batch and does not work with realtime=True: leave it out")
     if plan is None:
         if record is not None:
             raise InputError(f"record={record!r} cuts the hot keys of a plan, and has no effect without plan=")
-        check_scheme(scheme or DEFAULT_SCHEME)
-    else:
-        _check_plan(plan, workers, scheme, options)
+        check_scheme(routing.scheme)
     check_realtime(df, python=plan is None)
-    columns = key_columns(df, key)
     worker = free_name(df, "worker")
     if plan is not None:
         # A plan without hot keys does not look at records.
         identity = F.xxhash64(*(column(df, name) for name in _record_columns(df, record))) if plan.head else ""
         return with_planned_worker(df, key_hash(df, columns), plan, worker, position=identity), worker
-    if options.get("weight") is not None:
-        options["weight"] = weight_column(df, options["weight"])
-    return df.withColumn(
-        worker, row_by_row_worker(key_hash(df, columns), scheme or DEFAULT_SCHEME, workers, **options)
-    ), worker
+    weight = None if routing.weight is None else weight_column(df, routing.weight)
+    return df.withColumn(worker, row_by_row_worker(key_hash(df, columns), routing, weight)), worker
 
 
-def _check_plan(plan: Plan, workers: int, scheme: str | None, options: dict[str, Any]) -> None:
-    if scheme is not None and resolve(scheme).kind is not Kind.PLANNED:
-        raise InputError(f"plan= is given, so scheme={scheme!r} has no effect; leave one of them out")
-    plan_options(plan, workers, options)
-
-
-def _record_columns(df: DataFrame, record: Sequence[str] | None) -> list[str]:
+def _record_columns(df: DataFrame, record: str | Sequence[str] | None) -> list[str]:
     if record is None:
         missing = [name for name in _OF_KAFKA if name not in df.columns]
         if missing:

@@ -21,12 +21,11 @@ from pyspark.sql import functions as F
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.kernels.planned_routing import SLOT_BITS, SLOTS
-from keyspread.planned.head import Head
+from keyspread.kernels.planned_routing import SLOT_BITS
 from keyspread.planned.packing import Counts
-from keyspread.planned.plan import Plan, buckets_of
+from keyspread.planned.plan import buckets_of, chained
 from keyspread.spark.capabilities import to_arrow
-from keyspread.spark.routing.planned_sql import POSITION, bucket_of, cell_of, hot_key, slot_of
+from keyspread.spark.routing.planned_sql import POSITION, bucket_of, cell_of, hot_number, slot_of
 from keyspread.spark.routing.row_order import is_read_row_by_row
 from keyspread.spark.routing.steps import Steps
 from keyspread.spark.routing.tables import as_column, look_up
@@ -85,10 +84,10 @@ def count(
     """Return exact counts. `candidates` are keys that may be hot, with their share as far as it is known."""
     grouping = _Grouping.of(buckets, workers, candidates or {})
     group = grouping.on(rows)
-    found = to_arrow(group.groupBy("group").agg(*_sums(rows)))
-    _check_weights(found)
+    sums = to_arrow(group.groupBy("group").agg(*_sums(rows)))
+    _check_weights(sums)
     loads = np.zeros(grouping.size, np.int64)
-    loads[np.asarray(found["group"])] = np.asarray(found["load"])
+    loads[np.asarray(sums["group"])] = np.asarray(sums["load"])
     tail, cells = loads[:buckets], grouping.cells_of(loads)
     least = max(least_hot_count(threshold, int(loads.sum())), 1)
     uncertain = tail >= least
@@ -121,8 +120,8 @@ class _Grouping:
     @classmethod
     def of(cls, buckets: int, workers: int, candidates: Mapping[int, float]) -> "_Grouping":
         shares = np.fromiter(candidates.values(), float, len(candidates))
-        wanted = np.ceil(np.log2(np.maximum(_CELLS_PER_WORKER * workers * shares, 1)))
-        return cls(buckets, tuple(candidates), wanted.clip(*_CELL_BITS).astype(np.int64))
+        needed = np.ceil(np.log2(np.maximum(_CELLS_PER_WORKER * workers * shares, 1)))
+        return cls(buckets, tuple(candidates), needed.clip(*_CELL_BITS).astype(np.int64))
 
     @property
     def first(self) -> npt.NDArray[np.int64]:
@@ -140,11 +139,8 @@ class _Grouping:
         if not self.hashes:
             return steps.result("group", in_bucket)
         keys = np.array(self.hashes, np.int64)
-        once = np.arange(keys.size + 1)
-        head = Head(keys, once, np.zeros(keys.size, np.int32), once[1:], np.full(keys.size, SLOTS, np.int64))
-        table = Plan(1, np.zeros(self.buckets, np.int32), head, np.zeros(1, np.int64)).table
         bucket = steps.add("bucket", in_bucket)
-        hot, _ = hot_key(steps, HASH, bucket, table)
+        hot, _, _ = hot_number(steps, HASH, bucket, keys, *chained(keys, np.zeros(self.buckets, np.int64)))
         slot = steps.add("slot", slot_of(steps.add("position", POSITION)))
         cell = cell_of(steps, hot, slot, self.first[:-1], SLOT_BITS - self.bits)
         return steps.result("group", f"CASE WHEN {hot} IS NULL THEN {bucket} ELSE {cell} END")
@@ -163,7 +159,7 @@ def _look_again(
     steps = Steps(rows)
     slot = slot_of(steps.add("position", POSITION))
     chosen = look_up(rows.sparkSession, uncertain.astype(np.int64), bucket_of(HASH, uncertain.size))
-    found = to_arrow(
+    hot_cells = to_arrow(
         steps.result("cell", f"shiftright({slot}, {SLOT_BITS - _CELL_BITS_OF_SECOND_LOOK})")
         .where(as_column(chosen) == 1)
         .groupBy(HASH, "cell")
@@ -174,7 +170,7 @@ def _look_again(
         .where(F.col("messages") >= least)
     )
     hot, already = {}, set(known)
-    for row in found.to_pylist():
+    for row in hot_cells.to_pylist():
         if row[HASH] not in already:
             counted = hot[row[HASH]] = np.zeros(cells, np.int64)
             for one in row["cells"]:
@@ -191,14 +187,14 @@ def _load(rows: DataFrame) -> Column:
     return (F.expr(f"try_sum({WEIGHT})") if WEIGHT in rows.columns else F.count(F.lit(1))).alias("load")
 
 
-def _check_weights(found: pa.Table) -> None:
+def _check_weights(sums: pa.Table) -> None:
     """Refuse negative weights, and a total that cannot be counted with."""
-    if "least" not in found.column_names or not found.num_rows:
+    if "least" not in sums.column_names or not sums.num_rows:
         return
-    least: Any = pc.min(found["least"]).as_py()
+    least: Any = pc.min(sums["least"]).as_py()
     if least < 0:
         raise InputError(f"a weight must not be negative, got {least}; drop such rows, or set their weight to 0")
-    if found["load"].null_count or np.asarray(found["load"], np.float64).sum() > checks.LARGEST_TOTAL:
+    if sums["load"].null_count or np.asarray(sums["load"], np.float64).sum() > checks.LARGEST_TOTAL:
         raise InputError(
             f"the total of all weights must be at most {checks.LARGEST_TOTAL}, it is more; use a larger unit of weight"
         )

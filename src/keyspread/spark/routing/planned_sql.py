@@ -50,27 +50,42 @@ def _labelled(table: RoutingTable, labels: npt.NDArray[np.int64]) -> RoutingTabl
 
 
 def hot_key(steps: Steps, hash_: str, bucket: str, table: RoutingTable) -> tuple[str, str]:
-    """Add the number of the row's hot key, or null. Return its name, and an expression: the worker of any other key.
-
-    A few hot keys are compared with one by one, which is cheaper than a look at the row's bucket.
-    """
-    if table.keys.size <= MOST_COMPARED:
-        hot = steps.add("hot", _first_match(hash_, [(_literal(key), str(i)) for i, key in enumerate(table.keys)]))
+    """Add the number of the row's hot key, or null. Return its name, and an expression: the worker of any other key."""
+    hot, entry, first = hot_number(steps, hash_, bucket, table.keys, table.buckets, table.chain)
+    if entry is None:
         return hot, steps.look_up("owner", table.owners, bucket)
-    entry = steps.look_up("entry", table.buckets, bucket)
-    first = steps.add("first", f"CASE WHEN {entry} < 0 THEN -1 - {entry} END")
-    # The key is the first hot key of the bucket, or one that follows it.
-    candidates, following = [first], table.chain
-    while (following >= 0).any():  # `following` maps the first key to the next one, then to the one after it, …
-        candidates.append(steps.look_up(f"next_{len(candidates)}", following, first))
-        following = np.where(following >= 0, table.chain[following], -1)
-    # Key number -1 does not exist: null, which equals nothing.
-    keys = [steps.look_up(f"key_{i}", table.keys, number, "bigint") for i, number in enumerate(candidates)]
-    hot = steps.add("hot", _first_match(hash_, list(zip(keys, candidates, strict=True))))
     # Only a key that shares its bucket with a hot one needs the owner of the bucket.
     owners = table.owners[buckets_of(table.keys, table.buckets.size)]
     owner = steps.look_up("owner", owners, f"CASE WHEN {hot} IS NULL THEN {first} END")
     return hot, f"CASE WHEN {entry} >= 0 THEN {entry} ELSE {owner} END"
+
+
+def hot_number(
+    steps: Steps,
+    hash_: str,
+    bucket: str,
+    keys: npt.NDArray[np.int64],
+    buckets: npt.NDArray[np.int64],
+    chain: npt.NDArray[np.int64],
+) -> tuple[str, str | None, str | None]:
+    """Add the number of the row's hot key, or null. Return its name, and those of the bucket's entry and its first key.
+
+    A few hot keys are compared with one by one, which is cheaper than a look at the row's bucket: then there is no
+    entry. `buckets` and `chain` are those of `keyspread.planned.plan.chained`.
+    """
+    if keys.size <= MOST_COMPARED:
+        matches = [(_literal(key), str(number)) for number, key in enumerate(keys)]
+        return steps.add("hot", _first_match(hash_, matches)), None, None
+    entry = steps.look_up("entry", buckets, bucket)
+    first = steps.add("first", f"CASE WHEN {entry} < 0 THEN -1 - {entry} END")
+    # The key is the first hot key of the bucket, or one that follows it.
+    candidates, following = [first], chain
+    while (following >= 0).any():  # `following` maps the first key to the next one, then to the one after it, …
+        candidates.append(steps.look_up(f"next_{len(candidates)}", following, first))
+        following = np.where(following >= 0, chain[following], -1)
+    # Key number -1 does not exist: null, which equals nothing.
+    named = [steps.look_up(f"key_{i}", keys, number, "bigint") for i, number in enumerate(candidates)]
+    return steps.add("hot", _first_match(hash_, list(zip(named, candidates, strict=True)))), entry, first
 
 
 def _first_match(value: str, found: list[tuple[str, str]]) -> str:

@@ -6,9 +6,6 @@
 The workers process the rows, evenly in every batch. The owner of a key keeps its state between batches.
 """
 
-from collections.abc import Sequence
-from typing import Any
-
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
@@ -18,6 +15,7 @@ from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.capabilities import has_python_state, transform_with_state
 from keyspread.spark.routing.exchange import move
 from keyspread.spark.routing.keys import KeyColumn, key_texts
+from keyspread.spark.routing.options import Routing
 from keyspread.spark.spread import with_worker
 from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
 from keyspread.spark.streaming.stream_settings import check_settings
@@ -28,13 +26,11 @@ _MODES = {"append": "every window once, when it is over", "update": "changed row
 
 def aggregate_stream(
     df: DataFrame,
-    key: Sequence[KeyColumn],
+    key: list[KeyColumn],
     operator: AnyOperator,
-    workers: int,
-    scheme: str | None,
+    routing: Routing,
     windows: Windows | None,
     mode: str | None,
-    **options: Any,
 ) -> DataFrame:
     """Return running totals, or windows, of a stream; see `keyspread.spark.aggregate`."""
     if not has_python_state(df):
@@ -43,7 +39,7 @@ def aggregate_stream(
             "and newer do, over Connect 4.1 and newer): pass keyspread.spark.Totals to foreachBatch, which takes every "
             "Operator"
         )
-    parts = OperatorParts(df, key, operator, windows)
+    parts, workers = OperatorParts(df, key, operator, windows), routing.workers
     mode = _checked_mode(mode, windows)
     check_settings(df.sparkSession, workers)
     # The scheme may change from run to run: it only decides where partial states are computed.
@@ -54,7 +50,7 @@ def aggregate_stream(
         "window": None if windows is None else [windows.window, windows.slide, windows.time],
         "workers": workers,
     }
-    routed, worker = with_worker(df, key, workers, scheme, **options)
+    routed, worker = with_worker(df, key, routing)
     moved = move(routed, workers, worker).drop(worker)
     if windows is not None:  # only now, so that a row is moved once, however many windows it is in
         moved = windows.on(moved)

@@ -10,7 +10,7 @@ import threading
 import uuid
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +28,10 @@ from keyspread.spark.aggregation.way import Way
 from keyspread.spark.capabilities import can_observe, has_function
 from keyspread.spark.routing.hot_keys import count_hottest
 from keyspread.spark.routing.keys import KeyColumn
+from keyspread.spark.routing.options import Routing
 from keyspread.spark.streaming.page_counts import observe_for_page, read_pairs
 from keyspread.spark.watch import Balance, read_hottest, read_loads, worker_loads
-from keyspread.threshold import checked_threshold, least_hot_count
+from keyspread.threshold import least_hot_count
 
 if TYPE_CHECKING:
     from keyspread.live_page.history import RunHistory
@@ -113,6 +114,8 @@ class StreamWatch(StreamingQueryListener, Drawn):
     >>> watch.close()
     """
 
+    uses_threshold = True
+
     def __init__(
         self,
         hottest: int = 10,
@@ -165,25 +168,22 @@ class StreamWatch(StreamingQueryListener, Drawn):
             ],
         )
 
-    def on(
-        self, routed: DataFrame, key: Sequence[KeyColumn], workers: int, worker: str, options: Mapping[str, Any]
-    ) -> DataFrame:
+    def on(self, routed: DataFrame, key: Sequence[KeyColumn], worker: str, routing: Routing) -> DataFrame:
         """Return the same rows, counted by this watch on their way; from now on it listens to the session."""
         if self._workers:
             raise InputError("this StreamWatch is used already; make a new one for every spread")
         _check_stream(routed)
         if not can_observe(routed):
             raise InputError("a StreamWatch over Spark Connect needs Spark 4.0 or newer; leave watch= out")
-        self._workers = workers
-        self._threshold = checked_threshold(options.get("threshold"), workers)
+        self._workers, self._threshold = routing.workers, routing.threshold
         self._session = routed.sparkSession
         self._session.streams.addListener(self)
-        seen = [F.count(F.lit(1)).alias("rows"), worker_loads(routed, worker, workers)]
+        seen = [F.count(F.lit(1)).alias("rows"), worker_loads(routed, worker, routing.workers)]
         if has_function(self._session, "approx_top_k"):
             # As many keys as can be hot, so that the number of hot keys is known.
             seen.append(count_hottest(routed, key, max(1, self._hottest, int(1 / self._threshold))).alias("hottest"))
         if self._history is not None:
-            return observe_for_page(routed, self._name, seen, key, workers, worker, self._hottest)
+            return observe_for_page(routed, self._name, seen, key, routing.workers, worker, self._hottest)
         return routed.observe(self._name, *seen)
 
     def take(self, way: Way, df: DataFrame) -> None:

@@ -16,23 +16,26 @@ from pyspark.sql.types import StructField, StructType
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.spark.aggregate import Aggregates, partial, parts_of
+from keyspread.online.settings import Settings
+from keyspread.operators import AnyOperator
+from keyspread.planned.plan import Plan
+from keyspread.schemes import PLANNED
+from keyspread.spark.aggregate import check_operator, partial
 from keyspread.spark.aggregation.operator_parts import OperatorParts
-from keyspread.spark.aggregation.sql_parts import SqlParts
 from keyspread.spark.routing.keys import Key, KeyColumn, contains, is_not_hashable, key_columns, key_texts
+from keyspread.spark.routing.options import Routing
+from keyspread.spark.routing.weights import Weight
 from keyspread.spark.streaming.commits import Commit, CommitLog
 from keyspread.spark.streaming.identity import difference
 from keyspread.spark.streaming.local_properties import local_property
 from keyspread.spark.streaming.totals_folder import TotalsFolder
 from keyspread.spark.streaming.windows import WATERMARK
 
-Parts = SqlParts | OperatorParts
-
 
 class Totals:
     """Running totals of a stream in a folder. Pass it to `foreachBatch`; `read` returns the totals so far.
 
-    It takes all aggregates and operators of `aggregate`, sketches too. `folder` is any path or address that Spark can
+    It takes the operators of `aggregate`. `folder` is any path or address that Spark can
     write to. After every `merge_every` batches the partial states are merged into one. A `key` given as a Column must
     not belong to a DataFrame: write `F.col("user")`, not `clicks.user`.
 
@@ -40,45 +43,59 @@ class Totals:
     Outside of `foreachBatch` and over Spark Connect the id of the query is not known. There only the last batch may be
     added again, with the same rows; one job per batch computes a fingerprint of them.
 
+    >>> from keyspread.operators import Count
     >>> from keyspread.spark import Totals, session
     >>> import tempfile
     >>> spark, folder = session(), tempfile.mkdtemp()
-    >>> totals = Totals(folder, "k", {"n": "count(*)"}, workers=2)
+    >>> totals = Totals(folder, "k", Count(), workers=2)
     >>> totals(spark.createDataFrame([("a",), ("b",), ("a",)], "k string"), batch=0)
     >>> totals(spark.createDataFrame([("a",)], "k string"), batch=1)
     >>> totals(spark.createDataFrame([("a",)], "k string"), batch=1)  # a retry changes nothing
     >>> totals.read(spark).orderBy("k").collect()
-    [Row(k='a', n=3), Row(k='b', n=1)]
+    [Row(k='a', count=3), Row(k='b', count=1)]
     """
 
     def __init__(
         self,
         folder: str | os.PathLike[str],
         key: Key,
-        aggregates: Aggregates,
+        operator: AnyOperator,
         workers: int,
         scheme: str | None = None,
         *,
         merge_every: int = 20,
-        **options: Any,
+        plan: Plan | None = None,
+        weight: Weight | None = None,
+        threshold: float | None = None,
+        tolerance: float | None = None,
+        sender: Settings | None = None,
     ) -> None:
+        check_operator(operator, key)
         if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
             raise InputError(f"folder must be a path or an address such as 's3a://bucket/totals', got {folder!r}")
         self._folder = os.fspath(folder)
-        self._key, self._aggregates = key, aggregates
-        self._workers = checks.whole_number("workers", workers)
-        self._scheme, self._options = scheme, options
+        self._key, self._operator = key, operator
+        self._routing = Routing.of(
+            workers,
+            scheme,
+            PLANNED,
+            plan=plan,
+            weight=weight,
+            threshold=threshold,
+            tolerance=tolerance,
+            sender=sender,
+        )
         self._log = CommitLog(checks.whole_number("merge_every", merge_every))
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         """Add a micro-batch; adding the same batch again changes nothing."""
         spark, key = rows.sparkSession, key_columns(rows, self._key)
-        parts = parts_of(rows, key, self._aggregates)
+        parts = OperatorParts(rows, key, self._operator)
         folder = TotalsFolder(spark, self._folder)
 
         def write(name: str) -> int:
-            with self._persisted(rows, parts):
-                states = partial(rows, key, parts, self._workers, self._scheme, **self._options)
+            with self._persisted(rows):
+                states = partial(rows, key, parts, self._routing)
                 return folder.write(states, name)
 
         def merge(commits: Sequence[Commit], name: str) -> int:
@@ -99,20 +116,19 @@ class Totals:
             raise InputError(f"{self._folder}: there are no totals (yet)")
         rows = spark.createDataFrame([], StructType.fromJson(commits[0].identity["rows"]))
         key = key_columns(rows, self._key)
-        parts = parts_of(rows, key, self._aggregates)
+        parts = OperatorParts(rows, key, self._operator)
         if differs := difference(commits[0].identity, self._computes(rows, key, parts)):
             raise InputError(f"{self._folder}: {differs}")
         return parts.result(folder.states(commits, parts.schema))
 
     @contextmanager
-    def _persisted(self, rows: DataFrame, parts: Parts) -> Iterator[None]:
+    def _persisted(self, rows: DataFrame) -> Iterator[None]:
         """Persist rows that are read more than once (to plan, and to route), unless they are persisted already.
 
         Spark is asked, because it keeps rows by their plan: those of the caller, or of another DataFrame that is equal.
         """
         level = rows.storageLevel
-        once = isinstance(parts, SqlParts) and self._scheme is None
-        if once or level.useMemory or level.useDisk or level.useOffHeap:
+        if level.useMemory or level.useDisk or level.useOffHeap:
             yield
             return
         rows.persist()
@@ -121,12 +137,12 @@ class Totals:
         finally:
             rows.unpersist()
 
-    def _identity(self, rows: DataFrame, key: Sequence[KeyColumn], parts: Parts) -> dict[str, Any]:
+    def _identity(self, rows: DataFrame, key: Sequence[KeyColumn], parts: OperatorParts) -> dict[str, Any]:
         # With a new checkpoint, batches are numbered from 0 again and would be mistaken for the stored ones.
         query = local_property(rows.sparkSession, "sql.streaming.queryId")
         return {**self._computes(rows, key, parts), "query": query, "rows": _settled(rows.schema.jsonValue())}
 
-    def _computes(self, rows: DataFrame, key: Sequence[KeyColumn], parts: Parts) -> dict[str, Any]:
+    def _computes(self, rows: DataFrame, key: Sequence[KeyColumn], parts: OperatorParts) -> dict[str, Any]:
         return {"key": key_texts(key), "aggregates": parts.identity, "states": parts.schema.simpleString()}
 
 
