@@ -41,7 +41,7 @@ def as_text(picture: Picture, width: int = WIDTH) -> str:
 
 def lines(picture: Picture, width: int = WIDTH, *, ascii_only: bool = False) -> Iterator[Line]:
     """Yield the picture line by line, none longer than `width`."""
-    drawn: list[Line] = [[(picture.title, "title")]]
+    drawn: list[Line] = [[(picture.title, "title")]] if picture.title else []
     drawn += [[(text, "quiet")] for text in wrap(clean(picture.facts), width)]
     has_legend = False
     for row in rows_of(picture.parts):
