@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 import numpy as np
+from keyspread.job.sinks import Target, check_columns, find_target, save, write, write_text
 from pyspark.sql import functions as F
 
 import keyspread as ks
 from keyspread.errors import InputError
 from keyspread.job.batch_job import result_schema, run_job
-from keyspread.job.sinks import Target, check_columns, find_target, save, write, write_text
 from keyspread.job.sources import file_source, find_files, zipf_source
 from keyspread.spark import plan
 from keyspread.spark.failures import SparkError, in_one_line

@@ -4,8 +4,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from keyspread.errors import InputError
 from keyspread.job.sinks import Target, check_apart, find_target
+
+from keyspread.errors import InputError
 from keyspread.job.stream_job import Results, find_results
 
 

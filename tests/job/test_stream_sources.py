@@ -9,10 +9,10 @@ pytest.importorskip("pyspark")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from keyspread.job.stream_sources import endless_source
 
 from keyspread.errors import InputError
 from keyspread.job.sources import file_source, find_files
-from keyspread.job.stream_sources import endless_source
 from keyspread.streams import ZipfStream
 
 ROWS = [("007", 3), ("a,b", 5), ("007", 4), ("é", -1)]

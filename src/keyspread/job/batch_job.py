@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -28,7 +27,7 @@ from keyspread.planned.plan import Plan
 from keyspread.schemes import PLANNED, Kind, online_scheme, resolve
 from keyspread.spark.aggregate import aggregate
 from keyspread.spark.plan import plan as plan_rows
-from keyspread.spark.routing.keys import key_columns, key_hash, quoted
+from keyspread.spark.routing.keys import free_name, key_columns, key_hash, quoted
 from keyspread.spark.routing.senders import online_worker
 from keyspread.spark.spread import with_worker
 from keyspread.spark.watch import Watch
@@ -43,19 +42,21 @@ _IN_WORDS = {"key": "key grouping", "partial-key": "partial key grouping", "shuf
 
 
 class Count(ColumnOperator):
-    """Counts the rows of a key."""
+    """The number of rows of each key, in the column `name`."""
 
-    # TO REPLACE AT THE MERGE by `from keyspread.operators import Count`; `_result_of` takes any name of its column.
-    state = schema = "count long"
+    # TO REPLACE AT THE MERGE by `from keyspread.operators import Count`, which has the same signature.
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.schema = self.state = f"`{name.replace('`', '``')}` long"  # type: ignore[misc]
 
     def partial(self, rows: Any, key: list[str]) -> Any:
-        """Count these rows."""
-        return rows.group_by(key).aggregate([([], "count_all")]).rename_columns([*key, "count"])
+        """Return the number of rows of each key."""
+        return rows.select(key).group_by(key).aggregate([([], "count_all")]).rename_columns([*key, self.name])
 
     def merge(self, states: Any, key: list[str]) -> Any:
-        """Add up the counts of each key."""
-        counted: pa.Table = states.group_by(key).aggregate([("count", "sum")])
-        return counted.rename_columns([*key, "count"])
+        """Return the sum of the numbers of each key."""
+        return states.group_by(key).aggregate([(self.name, "sum")]).rename_columns([*key, self.name])
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,23 @@ class HotKey:
     workers: int
 
     @property
-    def text(self) -> str:
-        """The key as text."""
-        return ", ".join("null" if part is None else str(part) for part in self.key.values())
+    def value(self) -> Any:
+        """The value of the key; of several columns, by their names."""
+        return next(iter(self.key.values())) if len(self.key) == 1 else self.key
+
+
+def hottest_table(hottest: Sequence[HotKey], total: int) -> Table:
+    """Return a table of the hottest keys with their rows, shares and workers."""
+    rows = [
+        (
+            ", ".join("null" if part is None else str(part) for part in hot.key.values()),
+            f"{hot.rows:,}",
+            f"{100 * hot.rows / total:.2f} %",
+            f"{hot.workers:,}",
+        )
+        for hot in hottest
+    ]
+    return Table(("hottest keys", "rows", "share", "workers"), rows)
 
 
 @dataclass(frozen=True)
@@ -124,7 +139,9 @@ class JobResult(Drawn):
     def picture(self) -> Picture:
         """Return the schemes, the rows of every worker beside those under key grouping, and the hottest keys."""
         hot = f"{self.hot_keys:,} of them hot (at least {100 * self.threshold:.2g} % of the rows)"
-        choices = "" if self.choices is None else f"; a hot key may use d = {self.choices:,} of {self.workers:,} workers"
+        choices = (
+            "" if self.choices is None else f"; a hot key may use d = {self.choices:,} of {self.workers:,} workers"
+        )
         most = float(max(outcome.loads.max() for outcome in self.outcomes))
         halves = [self.outcomes[0], *(outcome for outcome in self.outcomes[1:] if outcome.scheme == "key")]
         return Picture(
@@ -155,13 +172,7 @@ class JobResult(Drawn):
                     )
                     for outcome in halves
                 ),
-                Table(
-                    ("hottest keys", "rows", "share", "workers"),
-                    [
-                        (hot.text, f"{hot.rows:,}", f"{100 * hot.rows / self.rows:.2f} %", f"{hot.workers:,}")
-                        for hot in self.hottest
-                    ],
-                ),
+                hottest_table(self.hottest, self.rows),
             ],
         )
 
@@ -191,7 +202,7 @@ class JobResult(Drawn):
             },
             "hottest": [
                 {
-                    "key": next(iter(hot.key.values())) if len(hot.key) == 1 else hot.key,
+                    "key": hot.value,
                     "rows": hot.rows,
                     "share": hot.rows / self.rows,
                     "workers": hot.workers,
@@ -259,8 +270,8 @@ def run_job(
             options = {"plan": plan}
         watch = Watch(hottest=0)
         with clock.step("routing and merging"):
-            merged = _keep(aggregate(rows, source.key, Count(), workers, name, watch=watch, **options), kept)
-            counts, width = merged.columns[-1], len(source.key)
+            counts, width = free_name(rows, "count"), len(source.key)
+            merged = _keep(aggregate(rows, source.key, Count(counts), workers, name, watch=watch, **options), kept)
             hashed = merged.withColumn(_HASH, key_hash(merged, merged.columns[:width]))
             first = hashed.orderBy(F.desc(counts), _HASH).limit(max(TOP, int(1 / threshold) + 1)).collect()
             keys, total = merged.agg(F.count("*"), F.coalesce(F.sum(counts), F.lit(0))).collect()[0]

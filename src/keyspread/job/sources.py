@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
 from keyspread import checks
@@ -164,7 +164,7 @@ def find_files(path: str, format: str | None = None, options: Mapping[str, Any] 
     local = local_path(path)
     there = [local] if os.path.lexists(local) else glob.glob(local)
     if not there:
-        if format is None and _is_table(path):
+        if format is None and is_table(path):
             return Files(path, path, TABLE, options)
         what = "no file matches this pattern" if glob.has_magic(path) else "no such file or folder"
         raise InputError(f"{path}: {what}")
@@ -187,13 +187,27 @@ def local_path(path: str) -> str:
     return os.path.abspath(_LOCAL.sub("", path, count=1))
 
 
+def for_spark(path: str) -> str:
+    """Return what Spark must be given, because its default file system may be another: an address as it is, or file://.
+
+    >>> for_spark("/tmp/a b"), for_spark("hdfs:/x")
+    ('file:///tmp/a b', 'hdfs:/x')
+    """
+    return path if is_address(path) else f"file://{local_path(path)}"
+
+
 def format_of(path: str) -> str | None:
     """Return the format that the ending of a path names: 'csv' for 'a.csv.gz'; None if it names none."""
     ending = os.path.splitext(_PACKED.sub("", path.rstrip("/")))[1]
     return _FORMATS.get(ending.lower().lstrip("."))
 
 
-def _is_table(name: str) -> bool:
+def is_table(name: str) -> bool:
+    """Tell whether a name is that of a table: it is no path and has no ending of a file.
+
+    >>> is_table("sales.orders"), is_table("counts/"), is_table("counts.parquet")
+    (True, False, False)
+    """
     return format_of(name) is None and re.fullmatch(r"[\w`.-]+", name) is not None
 
 
@@ -256,3 +270,11 @@ def _topic(spark: SparkSession, files: Files, streaming: bool) -> DataFrame:
     return kafka_source(
         spark, brokers, files.path, starting=starting, streaming=streaming, max_rows=rows_per_batch, options=options
     )
+
+
+def writer(rows: DataFrame, path: str) -> DataFrameWriter:
+    """Return Spark's writer of rows to a path, in the format of its ending, else as Parquet."""
+    format = format_of(path) or "parquet"
+    if format == "tsv":
+        return rows.write.format("csv").options(**CSV, sep="\t", path=for_spark(path))
+    return rows.write.format(format).options(**(CSV if format == "csv" else {}), path=for_spark(path))

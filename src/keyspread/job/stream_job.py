@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.job.batch_job import only_threshold
-from keyspread.job.sources import Source, format_of, is_address, local_path
+from keyspread.job.sources import Source, for_spark, writer
 from keyspread.online.settings import Settings
 from keyspread.schemes import LOOK_AHEAD, Kind, online_scheme, resolve
 from keyspread.spark.routing.keys import column, free_name
@@ -44,31 +44,34 @@ def check_stream_scheme(scheme: str | None, workers: int, options: Mapping[str, 
     return descriptor.name, Settings.of(rule, workers, **descriptor.accept(options, also=("seed",))).threshold
 
 
-def check_same_run(checkpoint: str, settings: Mapping[str, Any]) -> None:
-    """Store the settings that identify the stream in the checkpoint; refuse a checkpoint with others.
+def check_same_run(checkpoint: str, settings: Mapping[str, Any]) -> bool:
+    """Store the settings that identify the stream in the checkpoint; return whether the run resumes.
 
-    A run that resumes must read the same stream, because Spark's offsets mean nothing in another one.
+    A run that resumes must read the same stream, because Spark's offsets mean nothing in another one: a checkpoint
+    with other settings is refused.
     """
     folder, now = Folder(checkpoint), json.loads(json.dumps(settings))
     try:
-        before = json.loads(folder.read("keyspread", _SETTINGS)) if folder.has("keyspread", _SETTINGS) else None
-        if before is None and folder.has("offsets"):
-            raise InputError(f"--checkpoint {checkpoint} belongs to a query of another program: choose another folder")
-        for name in sorted({*before, *now}) if before is not None and folder.has("offsets") else ():
-            if before.get(name) != now.get(name):
-                was, given = (json.dumps(found.get(name), ensure_ascii=False) for found in (before, now))
-                raise InputError(
-                    f"--checkpoint {checkpoint} belongs to another run ({name} was {was}, got {given}): "
-                    "use that, or another folder"
-                )
-        folder.write(json.dumps(now).encode(), "keyspread", _SETTINGS)
+        resumes = folder.has("offsets")  # else the first batch never started
+        stored = json.loads(folder.read("keyspread", _SETTINGS)) if folder.has("keyspread", _SETTINGS) else None
+        if not resumes:
+            folder.write(json.dumps(now).encode(), "keyspread", _SETTINGS)
+            return False
     except (OSError, ValueError) as problem:
-        if isinstance(problem, InputError):
-            raise
         raise InputError(
             f"--checkpoint {checkpoint} cannot be used ({problem}): use a folder on this machine, or an address that "
             "pyarrow knows (s3a://, gs://, hdfs://)"
         ) from None
+    if stored is None:
+        raise InputError(f"--checkpoint {checkpoint} belongs to a query of another program: choose another folder")
+    for name in sorted({*stored, *now}):
+        if stored.get(name) != now.get(name):
+            was, given = (json.dumps(found.get(name), ensure_ascii=False) for found in (stored, now))
+            raise InputError(
+                f"--checkpoint {checkpoint} belongs to another run ({name} was {was}, got {given}): use that, or another "
+                "folder"
+            )
+    return True
 
 
 class RunningStream:
@@ -127,10 +130,8 @@ def start_stream(
     """
     routed = spread(source.rows, source.key, workers, scheme, watch=watch, **options)
     sink = _Sink(source, out, batches)
-    writer = routed.writeStream.foreachBatch(sink).option(
-        "checkpointLocation", checkpoint if is_address(checkpoint) else f"file://{local_path(checkpoint)}"
-    )
-    return RunningStream(writer.trigger(processingTime=TRIGGER).start(), sink)
+    query = routed.writeStream.foreachBatch(sink).option("checkpointLocation", for_spark(checkpoint))
+    return RunningStream(query.trigger(processingTime=TRIGGER).start(), sink)
 
 
 class _Refused(Exception):  # noqa: N818  (not an error: it keeps a batch from starting)
@@ -166,7 +167,7 @@ class _Sink:
             if self._out is not None and rows:
                 # Spark reads a folder batch=7 as a value of the column batch. A batch that is retried replaces its own.
                 folder = posixpath.join(self._out, f"batch={number}")
-                counted.write.format(format_of(self._out) or "parquet").mode("overwrite").save(folder)
+                writer(counted, self._out).mode("overwrite").save(for_spark(folder))
         finally:
             if self._out is not None:
                 counted.unpersist()

@@ -18,13 +18,13 @@ pytest.importorskip("pyspark")
 pytest.importorskip("typer")
 
 import numpy as np
+from keyspread.job.scheme_comparison import Outcome
 from rich.console import Console
 
 from keyspread.cli import interruption, main, standard_error
 from keyspread.cli.screens import layout
 from keyspread.cli.screens.job_result import show, verdict
 from keyspread.job.batch_job import HotKey, JobResult
-from keyspread.job.scheme_comparison import Outcome
 from keyspread.job.sources import Malformed, Source
 
 SMALL = ["run", "--messages", "5e3", "--keys", "200", "--workers", "4"]

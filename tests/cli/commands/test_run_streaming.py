@@ -17,9 +17,10 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("typer")
 
+from keyspread.job.run_record import RunRecord
+
 from keyspread.cli import interruption, main
 from keyspread.errors import InputError
-from keyspread.job.run_record import RunRecord
 from keyspread.streams import DriftingZipfStream
 
 DRIFT = ["--input", "drift", "--keys", "300", "--every", "700", "--skew", "1.3", "--seed", "3", "--workers", "4"]

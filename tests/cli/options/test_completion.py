@@ -77,8 +77,9 @@ def test_install_completion(tmp_path):
 
 def test_the_formats_are_those_that_run_reads_and_writes():
     pytest.importorskip("pyspark")
-    from keyspread.cli.options import completion
     from keyspread.job.sinks import FORMATS as WRITTEN
+
+    from keyspread.cli.options import completion
     from keyspread.job.sources import FORMATS as READ
 
     assert completion.run_formats() == list(READ)

@@ -6,8 +6,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from keyspread import InputError
 from keyspread.job.run_record import RunRecord
+
+from keyspread import InputError
 from keyspread.spark.streaming.storage import Folder
 
 

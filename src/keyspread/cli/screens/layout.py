@@ -48,6 +48,12 @@ def note(message: str) -> None:
     print("keyspread: note:", " ".join(message.split()), file=sys.stderr)
 
 
+def written(*paths: str | None) -> None:
+    """Print which files and tables were written."""
+    for path in filter(None, paths):
+        console().print(Text(f"Written: {path}"), soft_wrap=True)
+
+
 def many(number_of: int, thing: str) -> str:
     """Return a number with its noun: '1 row', '2,000 rows', '3 batches'."""
     return f"{number_of:,} {thing}{'' if number_of == 1 else 'es' if thing.endswith('ch') else 's'}"
