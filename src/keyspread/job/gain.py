@@ -83,9 +83,10 @@ class Gain(Drawn):
             way: f"{value:.1f} s" + ("" if way == PLAIN else f" · {self.gain(of=way):.1f} × as fast")
             for way, value in seconds.items()
         }
+        workers = f"{self.workers:,} worker{'' if self.workers == 1 else 's'}"
         most = float(max(outcome.loads.max() for outcome in self.loads.values()))
         return Picture(
-            f"{str(self.work).capitalize()}, {self.workers:,} worker{'' if self.workers == 1 else 's'}: seconds of three ways",
+            f"{str(self.work).capitalize()}, {workers}: seconds of three ways",
             f"{self.source.title}: {timed}, {hot}. Measured by keyspread run; all answers are equal.",
             [
                 Bars("", [Bar(way, value, texts[way], way == KEYSPREAD) for way, value in seconds.items()]),
@@ -163,7 +164,8 @@ def measure_gain(
     >>> from keyspread.job.sources import made_source
     >>> from keyspread.spark import session
     >>> from keyspread.streams import ZipfStream
-    >>> gain = measure_gain(made_source(session(), ZipfStream(1.4, keys=50, messages=500)), 2, Work.of("none"), rounds=1)
+    >>> source = made_source(session(), ZipfStream(1.4, keys=50, messages=500))
+    >>> gain = measure_gain(source, 2, Work.of("none"), rounds=1)
     >>> gain.rows, sorted(gain.seconds) == sorted(WAYS)
     (500, True)
     """

@@ -68,8 +68,8 @@ def check_same_run(checkpoint: str, settings: Mapping[str, Any]) -> bool:
         if stored.get(name) != now.get(name):
             was, given = (json.dumps(found.get(name), ensure_ascii=False) for found in (stored, now))
             raise InputError(
-                f"--checkpoint {checkpoint} belongs to another run ({name} was {was}, got {given}): use that, or another "
-                "folder"
+                f"--checkpoint {checkpoint} belongs to another run ({name} was {was}, got {given}): "
+                "use that, or another folder"
             )
     return True
 

@@ -142,7 +142,7 @@ def _source(input: RunInput) -> tuple[dict[str, Any], Callable[["SparkSession"],
         parameters = input.generated()
         if "messages" in parameters:
             raise InputError(
-                "--messages is for a run without --streaming: use --batches to stop, --option rate=… for speed"
+                "--messages is for a run without --streaming: use --batches, and --option rate=… for speed"
             )
         rate, senders = parameters.pop("rate", _RATE), parameters.pop("senders", None)
         rows = checks.whole_number("rate", max(0, round(checks.number("rate", rate))))
@@ -167,9 +167,7 @@ def _results(out: str | None) -> str | None:
     if out is None:
         return None
     if is_table(out):
-        raise InputError(
-            f"--out of a stream is a folder for its batches, got a table {out!r}: name a path, such as {out}/"
-        )
+        raise InputError(f"--out of a stream is a folder for its batches, got a table {out!r}: name a path like {out}/")
     if is_address(out):
         return for_spark(out)
     if os.path.isfile(local_path(out)):

@@ -143,7 +143,7 @@ class RunOutput:
     out: Annotated[
         str | None,
         output(
-            "With --scheme: write the counts per key to this path or table; the ending is the format",
+            "With --scheme or --streaming: write the counts per key to this path or table; the ending is the format",
             default=False,
             metavar="PATH|TABLE",
         ),

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from keyspread.cli.screens import layout
-from keyspread.drawing.picture import Picture, Trend, of_loads
+from keyspread.drawing.picture import Part, Picture, Trend, of_loads
 from keyspread.drawing.text import clean
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class LivePicture:
         facts = f"imbalance now {seen.imbalance:.1e}, mean {sum(course) / len(course):.1e}, worst {max(course):.1e}"
         facts += "" if seen.head is None else f"; {seen.head:,} hot keys"
         facts += "" if choices is None else f", d = {choices}"
-        parts = [Trend(facts, course), of_loads("rows", seen.loads.tolist())]
+        parts: list[Part] = [Trend(facts, course), of_loads("rows", seen.loads.tolist())]
         self._picture = Picture(self._title, f"{counts}; hottest: {keys}" if keys else counts, parts)
 
     def __rich__(self) -> RenderableType:
