@@ -37,15 +37,13 @@ def complete(line):
         ("keyspread run --scheme f", []),
         ("keyspread run --scheme pl", ["planned"]),
         ("keyspread compare --input d", ["drift"]),
-        ("keyspread run --input k", ["kafka"]),
         ("keyspread simulate --input clicks", []),  # bash then offers files
         ("keyspread datasets describe --format w", ["wikibench", "words"]),
-        ("keyspread run --format t", ["tsv"]),
-        ("keyspread run --out-format p", ["parquet"]),
+        ("keyspread run --format t", ["table", "tsv"]),
         ("keyspread reproduce --size p", ["paper"]),
         ("keyspread bench deployment --schemes key,d", ["key,d-choices"]),
         ("keyspread simulate --sen", ["--senders"]),
-        ("keyspread simulate --str", ["--strict"]),  # not --stream, which is an old name
+        ("keyspread simulate --str", ["--strict"]),
         ("keyspread da", ["datasets"]),
     ],
 )
@@ -73,14 +71,3 @@ def test_install_completion(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "keyspread.sh" in (tmp_path / ".bashrc").read_text()
     assert "_KEYSPREAD_COMPLETE" in (tmp_path / ".bash_completions" / "keyspread.sh").read_text()
-
-
-def test_the_formats_are_those_that_run_reads_and_writes():
-    pytest.importorskip("pyspark")
-    from keyspread.job.sinks import FORMATS as WRITTEN
-
-    from keyspread.cli.options import completion
-    from keyspread.job.sources import FORMATS as READ
-
-    assert completion.run_formats() == list(READ)
-    assert sorted(completion.result_formats()) == sorted(WRITTEN)
