@@ -422,14 +422,11 @@ OPTIONS = [
 OPTIONS += [
     "workers",
     "senders",
-    "sources",
-    "partitions",
     "threshold",
     "half-life",
     "windows",
     "tolerance",
     "counters",
-    "capacity",
 ]
 OPTIONS += [
     "choices",
@@ -440,23 +437,21 @@ OPTIONS += [
     "schemes",
     "skews",
     "brokers",
-    "topic",
-    "aggregate",
-    "plan-in",
-    "rate",
+    "option",
+    "scheme-option",
+    "plot",
 ]
 OPTIONS += [
-    "trigger",
+    "checkpoint",
+    "page",
     "batches",
-    "seconds",
-    "out-format",
     "master",
     "executors",
     "repetitions",
     "milliseconds",
     "no-such-option",
 ]
-FLAGS = ["--json", "--strict", "--streaming", "--no-compare", "--help", "-h", "--verbose"]
+FLAGS = ["--json", "--strict", "--streaming", "--help", "-h", "--verbose"]
 COMMANDS: list[list[str]] = [["simulate"]] * 4 + [
     ["compare"],
     ["datasets", "describe"],

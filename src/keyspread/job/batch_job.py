@@ -139,7 +139,7 @@ class JobResult(Drawn):
     def picture(self) -> Picture:
         """Return the schemes, the rows of every worker beside those under key grouping, and the hottest keys."""
         hot = f"{self.hot_keys:,} of them hot (at least {100 * self.threshold:.2g} % of the rows)"
-        choices = "" if self.choices is None else f"; a hot key uses d = {self.choices:,} of {self.workers:,} workers"
+        choices = "" if self.choices is None else f"; they need d = {self.choices:,} of {self.workers:,} workers"
         most = float(max(outcome.loads.max() for outcome in self.outcomes))
         halves = [self.outcomes[0], *(outcome for outcome in self.outcomes[1:] if outcome.scheme == "key")]
         return Picture(

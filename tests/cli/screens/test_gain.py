@@ -63,7 +63,7 @@ def test_any_number_of_workers_and_any_key_fit(capsys, monkeypatch, columns, wor
     assert timed[1] == f"1 ms of waiting per row, {many}: seconds of three ways"
     assert "100 rows (a random sample of 1,000,000,000), 9 keys, 2 of them hot" in " ".join(timed)
     assert routed[1] == f"planned, {many}: rows.csv"
-    assert f"d = 2 of {workers:,} workers" in " ".join(routed)
+    assert f"they need d = 2 of {workers:,} workers" in " ".join(routed)
     for lines in (timed, routed):
         assert max(map(len, lines)) <= columns
         assert sum(line.startswith("worker ") for line in lines) == (workers if workers <= 20 else 0)
