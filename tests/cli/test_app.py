@@ -197,7 +197,7 @@ def test_the_screen_fits_80_columns(run, monkeypatch, workers, scheme):
     assert all(len(line) <= 80 for line in out.splitlines())
     assert f"{scheme}, {workers} worker{'s' if workers > 1 else ''}, 5 senders: Zipf 1.4 over 1,000 keys" in out
     assert "10,000" in out
-    assert "imbalance over time" in out
+    assert "imbalance per window" in out
     assert sum(line.startswith("worker ") for line in out.splitlines()) == (workers if workers <= 20 else 0)
 
 

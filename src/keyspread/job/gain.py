@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.utils import is_remote
 
 from keyspread import checks
-from keyspread.deployment.slots import cores_of
 from keyspread.drawing.picture import Bar, Bars, Drawn, Picture, of_loads
 from keyspread.errors import KeyspreadError
 from keyspread.job import three_ways
@@ -213,7 +213,7 @@ def measure_gain(
     return Gain(
         source=source,
         workers=workers,
-        slots=cores_of(spark) or None,
+        slots=_slots_of(spark),
         work=work,
         threshold=threshold,
         rows=total,
@@ -284,6 +284,11 @@ def _start_python(spark: SparkSession, workers: int) -> None:
         yield from batches
 
     spark.range(0, workers, 1, workers).mapInArrow(hold, "id bigint").collect()
+
+
+def _slots_of(spark: SparkSession) -> int | None:
+    """Return how many tasks run at once; None over Spark Connect, which does not say."""
+    return None if is_remote() else int(spark.sparkContext.defaultParallelism)
 
 
 def _check(way: str, answer: Result, exact: Result) -> None:

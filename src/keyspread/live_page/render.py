@@ -28,9 +28,7 @@ def _template() -> "Template":
     try:
         from jinja2 import Environment
     except ModuleNotFoundError as error:
-        raise ExtraMissingError(
-            "a page needs jinja2, which is not installed: pip install 'keyspread[page]'"
-        ) from error
+        raise ExtraMissingError("a page needs jinja2, which is not installed: pip install 'keyspread[page]'") from error
     source = files("keyspread.live_page").joinpath("page.html").read_text(encoding="utf-8")
     return Environment(autoescape=True, keep_trailing_newline=True).from_string(source)
 

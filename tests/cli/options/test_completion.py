@@ -33,17 +33,11 @@ def complete(line):
     ("line", "offered"),
     [
         ("keyspread simulate --scheme d", ["d-choices"]),
-        ("keyspread simulate --scheme f", ["fish"]),
         ("keyspread run --scheme f", []),
-        ("keyspread run --scheme pl", ["planned"]),
         ("keyspread compare --input d", ["drift"]),
         ("keyspread simulate --input clicks", []),  # bash then offers files
-        ("keyspread datasets describe --format w", ["wikibench", "words"]),
         ("keyspread run --format t", ["table", "tsv"]),
-        ("keyspread reproduce --size p", ["paper"]),
         ("keyspread bench deployment --schemes key,d", ["key,d-choices"]),
-        ("keyspread simulate --sen", ["--senders"]),
-        ("keyspread simulate --str", ["--strict"]),
         ("keyspread da", ["datasets"]),
     ],
 )
@@ -57,13 +51,6 @@ def test_zsh_and_fish_offer_the_same():
     assert '"d-choices"' in zsh.stdout
     fish = command(_KEYSPREAD_COMPLETE="complete_fish", _TYPER_COMPLETE_FISH_ACTION="get-args", **line)
     assert fish.stdout.split() == ["d-choices"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_show_completion_prints_a_script(shell):
-    done = command("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"_KEYSPREAD_COMPLETE=complete_{shell}" in done.stdout
 
 
 def test_install_completion(tmp_path):
