@@ -81,7 +81,7 @@ def test_what_is_written_is_read_as_it_was(spark, tmp_path):
     keys = ['Müller, "A"', '"', 'a"b', "\\", 'back\\"slash', "plain"]
     rows = spark.createDataFrame([(key, 1) for key in keys], "key string, count long").coalesce(1)
     for ending in ("csv", "json", "folder"):
-        writer(rows, f"{tmp_path}/out.{ending}").save()
+        writer(rows, f"{tmp_path}/out.{ending}").save(f"{tmp_path}/out.{ending}")
         format = None if ending != "folder" else "parquet"
         found = file_source(spark, find_files(f"{tmp_path}/out.{ending}", format), ["key"]).rows.collect()
         assert sorted(row["key"] for row in found) == sorted(keys)

@@ -27,7 +27,7 @@ from keyspread.planned.plan import Plan
 from keyspread.schemes import PLANNED, Kind, online_scheme, resolve
 from keyspread.spark.aggregate import aggregate
 from keyspread.spark.plan import plan as plan_rows
-from keyspread.spark.routing.keys import free_name, key_columns, key_hash, quoted
+from keyspread.spark.routing.keys import key_columns, key_hash, quoted
 from keyspread.spark.routing.senders import online_worker
 from keyspread.spark.spread import with_worker
 from keyspread.spark.watch import Watch
@@ -268,7 +268,7 @@ def run_job(
             options = {"plan": plan}
         watch = Watch(hottest=0)
         with clock.step("routing and merging"):
-            counts, width = free_name(rows, "count"), len(source.key)
+            counts, width = count_column(rows), len(source.key)
             merged = _keep(aggregate(rows, source.key, Count(counts), workers, name, watch=watch, **options), kept)
             hashed = merged.withColumn(_HASH, key_hash(merged, merged.columns[:width]))
             first = hashed.orderBy(F.desc(counts), _HASH).limit(max(TOP, int(1 / threshold) + 1)).collect()
@@ -313,7 +313,7 @@ def choices_of(scheme: str, workers: int, shares: Sequence[float], options: Mapp
     """Return the d that D-Choices takes for hot keys with these shares (Prop. 4.1); None for other schemes.
 
     >>> choices_of("d-choices", 50, [0.3, 0.1], {}), choices_of("key", 50, [0.3], {})
-    (16, None)
+    (27, None)
     """
     if scheme != "d-choices":
         return None
@@ -389,6 +389,14 @@ def _needed_columns(source: Source) -> list[Any]:
     roots = {name if name in source.rows.columns else name.partition(".")[0].strip("`") for name in source.key}
     needed = {root.lower() for root in roots}
     return [F.col(quoted(name)) for name in source.rows.columns if name.lower() in needed]
+
+
+def count_column(rows: DataFrame) -> str:
+    """Return a name for the column of counts that no column of the rows has: count, or count_."""
+    taken, name = {column.lower() for column in rows.columns}, "count"
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _keep(rows: DataFrame, kept: ExitStack) -> DataFrame:

@@ -273,8 +273,8 @@ def _topic(spark: SparkSession, files: Files, streaming: bool) -> DataFrame:
 
 
 def writer(rows: DataFrame, path: str) -> DataFrameWriter:
-    """Return Spark's writer of rows to a path, in the format of its ending, else as Parquet."""
+    """Return Spark's writer of rows, in the format of the ending of a path, else as Parquet."""
     format = format_of(path) or "parquet"
     if format == "tsv":
-        return rows.write.format("csv").options(**CSV, sep="\t", path=for_spark(path))
-    return rows.write.format(format).options(**(CSV if format == "csv" else {}), path=for_spark(path))
+        return rows.write.format("csv").options(**CSV, sep="\t")
+    return rows.write.format(format).options(**(CSV if format == "csv" else {}))

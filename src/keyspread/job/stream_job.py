@@ -17,11 +17,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.job.batch_job import only_threshold
+from keyspread.job.batch_job import count_column, only_threshold
 from keyspread.job.sources import Source, for_spark, writer
 from keyspread.online.settings import Settings
 from keyspread.schemes import LOOK_AHEAD, Kind, online_scheme, resolve
-from keyspread.spark.routing.keys import column, free_name
+from keyspread.spark.routing.keys import column
 from keyspread.spark.spread import spread
 from keyspread.spark.streaming.storage import Folder
 from keyspread.spark.streaming.stream_watch import StreamWatch
@@ -143,7 +143,7 @@ class _Sink:
 
     def __init__(self, source: Source, out: str | None, most: int | None) -> None:
         self._key, self._out, self._most = source.key, out, most
-        self._count = free_name(source.rows, "count")
+        self._count = count_column(source.rows)
         self.stopping = threading.Event()
         self.refused = False
         self.batches, self.rows = 0, 0

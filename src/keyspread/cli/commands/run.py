@@ -272,9 +272,9 @@ def check_out(out: str | None) -> None:
 
 def write_result(rows: "DataFrame", out: str) -> None:
     """Write rows with Spark's own writer, into a new folder or a new table."""
-    from keyspread.job.sources import is_table, writer
+    from keyspread.job.sources import for_spark, is_table, writer
 
     if is_table(out):
         rows.write.saveAsTable(out)
     else:
-        writer(rows, out).save()
+        writer(rows, out).save(for_spark(out))

@@ -65,11 +65,11 @@ def run_streaming(input: RunInput, job: RunJob, streaming: RunStreaming, output:
     address = page_address(streaming.page)
     check_plot(output.plot, ending=".html")
     if output.master is not None:
-        check_master(output.master)
         if output.master.startswith("sc://"):
             raise InputError(
                 f"--streaming does not work with Spark Connect, got --master {output.master}: use spark://, yarn, …"
             )
+        check_master(output.master)
     identity, read = _source(input)
     hottest = min(int(1 / threshold) + 1, _MOST_COUNTED) if scheme == "d-choices" else TOP
     finished: queue.SimpleQueue[BatchSeen] = queue.SimpleQueue()
