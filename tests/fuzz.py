@@ -373,10 +373,10 @@ VALUES = ["", "\0", "é", "x" * 5000, *shlex.split("""
 """)]  # fmt: skip
 OPTIONS = shlex.split("""
     input data seed skew keys every hottest redrawn format key time workers senders partitions threshold half-life
-    windows tolerance counters choices scheme top size seeds schemes skews brokers topic aggregate plan-in rate trigger
-    batches seconds out-format master executors repetitions milliseconds no-such-option
+    windows tolerance counters choices scheme top size seeds schemes skews brokers option scheme-option plot checkpoint
+    page batches master executors repetitions milliseconds no-such-option
 """)
-FLAGS = ["--json", "--strict", "--streaming", "--no-compare", "--help", "-h", "--verbose"]
+FLAGS = ["--json", "--strict", "--streaming", "--help", "-h", "--verbose"]
 COMMANDS = [
     words.split()
     for words in (

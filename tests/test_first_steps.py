@@ -71,7 +71,7 @@ def commands(page):
 def test_the_commands_of_the_readme(clone):
     """`./dev run` and `./dev test`; smaller than by default, because both run whole elsewhere."""
     assert commands(clone / "README.md") == ["./dev run", "./dev test"]
-    found = json.loads(out_of(clone, "run", "--messages", "4e3", "--rounds", "1", "--json"))
+    found = json.loads(out_of(clone, "run", "--messages", "4e3", "--json"))
     assert (found["rows"], found["same_answer"], found["workers"]) == (4000, True, 16)
     assert set(found["ways"]) == {"plain groupBy", "salting by hand", "keyspread"}
     assert " passed" in out_of(clone, "test", "tests/test_hashing.py")

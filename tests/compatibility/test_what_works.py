@@ -407,7 +407,19 @@ def test_run_streaming(spark, capsys, tmp_path):
     """`keyspread run` of a stream."""
     from keyspread.cli import main
 
-    arguments = ["run", "--streaming", "--keys", "200", "--rate", "500", "--batches", "2", "--workers", "4", "--json"]
+    arguments = [
+        "run",
+        "--streaming",
+        "--keys",
+        "200",
+        "--option",
+        "rate=500",
+        "--batches",
+        "2",
+        "--workers",
+        "4",
+        "--json",
+    ]
     assert main([*arguments, "--checkpoint", str(tmp_path / "checkpoint")]) == 0
     assert "imbalance" in capsys.readouterr().out
 

@@ -51,10 +51,11 @@ def _run_checks(start_spark: bool) -> Iterator[Check]:
         yield _guarded("spark starts", "pip install -U --force-reinstall 'keyspread[spark,java]'", _spark_counts)
     yield _extra("connect", {"grpcio": "0", "grpcio-status": "0", "zstandard": "0"}, "only Spark Connect needs it")
     yield _kafka()
-    yield _extra("cli", {"typer": "0.16", "rich": "14.3"}, "only the command line needs it")
+    yield _extra("cli", {"typer": "0.16", "rich": "14.3", "jinja2": "3.1"}, "only the command line needs it")
     needs = {"matplotlib": "3.8", "jinja2": "3.1", "pandas": "1.5.3"}
     yield _extra("report", needs, "only keyspread reproduce and plots need it")
-    yield _extra("page", {"starlette": "0.40", "uvicorn": "0.30"}, "only the live page of a stream needs it")
+    needs = {"starlette": "0.40", "uvicorn": "0.30", "jinja2": "3.1"}
+    yield _extra("page", needs, "only the live page of a stream needs it")
 
 
 def _python() -> Check:
@@ -170,7 +171,7 @@ def _kafka() -> Check:
     if any((cache / f"org.apache.spark_{jar}").is_file() for cache in caches):
         return Check("kafka", True, f"{jar} is in Spark's cache", needed=False)
     tokens = jar.replace("spark-sql-kafka", "spark-token-provider-kafka")
-    remedy = f"without a network, pass --jars {jar},{tokens} with the kafka-clients and commons-pool2 that they need"
+    remedy = f"without a network, use --option spark.jars={jar},{tokens},… with kafka-clients and commons-pool2 too"
     detail = f"not in Spark's cache: Spark downloads {connector()} at the first use"
     return Check("kafka", False, detail, remedy, needed=False)
 

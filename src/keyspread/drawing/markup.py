@@ -4,10 +4,10 @@ Every text that comes from data goes through `_plain`: keys may be called `<scri
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 
-from keyspread.drawing.picture import Bars, Columns, Part, Picture, Table, Trend
+from keyspread.drawing.picture import Bars, Columns, Part, Picture, Table, Trend, rows_of
 
 WIDTH = 720
 _GAP, _LINE = 28, 18
@@ -47,7 +47,7 @@ def _svg(picture: Picture, parts: Sequence[Part], heading: bool, style: str = ""
         body.append(_text(0, 22, picture.title, "ks-ink", size=17, weight=600))
         body.append(_text(0, 42, picture.facts, "ks-quiet"))
         top = 58
-    for row in _rows(parts):
+    for row in rows_of(parts):
         width = (WIDTH - _GAP) // 2 if len(row) == 2 else WIDTH
         height = 0
         for place, part in enumerate(row):
@@ -70,24 +70,6 @@ def _described(picture: Picture) -> str:
         elif isinstance(part, Columns):
             said.append(f"{part.title}: busiest worker {part.busiest:.2f} times its even share")
     return "; ".join(said)
-
-
-def _rows(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """Return the parts in rows: two halves in a row, any other part alone."""
-    half: list[Part] = []
-    for part in parts:
-        if isinstance(part, Columns) and part.half:
-            half.append(part)
-            if len(half) == 2:
-                yield half
-                half = []
-            continue
-        if half:
-            yield half
-            half = []
-        yield [part]
-    if half:
-        yield half
 
 
 def _part(part: Part, width: int) -> tuple[int, list[str]]:

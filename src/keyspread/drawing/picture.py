@@ -1,7 +1,7 @@
 """`Picture`: what a result looks like, apart from how it is drawn. `Drawn` gives a result its HTML and its text."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -62,10 +62,11 @@ class Trend:
 
 @dataclass(frozen=True)
 class Table:
-    """Texts in columns; all but the first are aligned to the right."""
+    """Texts in columns; all but the first are aligned to the right. The first row may be the `strong` one."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    strong: bool = False
 
 
 Part = Columns | Bars | Trend | Table
@@ -78,6 +79,22 @@ class Picture:
     title: str
     facts: str
     parts: Sequence[Part]
+
+
+def rows_of(parts: Sequence[Part]) -> Iterator[list[Part]]:
+    """Yield the parts in rows: two halves in a row, any other part alone."""
+    half: list[Part] = []
+    for part in parts:
+        is_half = isinstance(part, Columns) and part.half
+        if half and (not is_half or len(half) == 2):
+            yield half
+            half = []
+        if is_half:
+            half = [*half, part]
+        else:
+            yield [part]
+    if half:
+        yield half
 
 
 class Drawn:

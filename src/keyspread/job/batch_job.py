@@ -1,72 +1,110 @@
-"""`run_job`: rows → senders → workers → partial states → merge → result, and a comparison with other schemes.
+"""`run_job`: the paper's pipeline on bounded rows: sources → senders → workers → merged counts per key.
 
-`keyspread run --scheme` only reads options and shows the result of `run_job`. The job reads the rows once to plan
-(twice if a key is hot), once to route and merge, and once to compare.
+The job reads the rows once to plan (only for scheme "planned"), once to route, count and merge, and once to compare
+with key grouping and partial key grouping on the same rows.
 """
 
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from pyspark.errors import PySparkException
+import numpy.typing as npt
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from keyspread import checks
+from keyspread.choices import find_choices
+from keyspread.drawing.picture import Drawn, Picture, Table, of_loads
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
-from keyspread.job.scheme_comparison import Outcome, compare_schemes
-from keyspread.job.sources import Malformed, Source
-from keyspread.online.settings import SenderSettings, Settings
+from keyspread.job.sources import Source
+from keyspread.online.settings import Settings
+from keyspread.operators import Count
 from keyspread.planned.plan import Plan
-from keyspread.schemes import PLANNED, Kind, online_scheme, resolve
-from keyspread.spark.capabilities import quiet_analysis
-from keyspread.spark.failures import why
+from keyspread.schemes import PLANNED, Kind, resolve
+from keyspread.spark.aggregate import aggregate
 from keyspread.spark.plan import plan as plan_rows
-from keyspread.spark.routing.keys import column, key_hash, quoted
-from keyspread.spark.routing.options import Routing, has_use
-from keyspread.spark.spread import spread
+from keyspread.spark.routing.keys import KeyColumn, key_columns, key_hash, quoted
+from keyspread.spark.routing.options import Routing
+from keyspread.spark.routing.senders import python_worker
+from keyspread.spark.spread import with_worker
 from keyspread.spark.watch import Watch
-from keyspread.threshold import checked_threshold
 
-_ROWS = "keyspread_rows"  # the column with the number of rows per key in the merged result
+COMPARED = ("key", "partial-key")
+"""The schemes to compare with: the usual way, and the usual remedy."""
+TOP = 10
+"""Hottest keys in a report."""
 _HASH = "keyspread_hash"
-_FOR_PLANNED = {"previous", "sample", "buckets"}
+_IN_WORDS = {"key": "key grouping", "partial-key": "partial key grouping", "shuffle": "shuffling"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a scheme did to the rows: the load of every worker, the part of it from hot keys, and the replicas."""
+
+    scheme: str
+    loads: npt.NDArray[np.int64]
+    hot_loads: npt.NDArray[np.int64]
+    replicas: int
+
+    @property
+    def imbalance(self) -> float:
+        """The largest share of a worker - 1/n."""
+        return metrics.imbalance(self.loads)
+
+    @property
+    def busiest(self) -> float:
+        """The largest load as a multiple of an even share; 1 is perfect."""
+        return float(self.loads.max() / self.loads.mean()) if self.loads.sum() else 1.0
 
 
 @dataclass(frozen=True)
 class HotKey:
-    """One of the hottest keys: its columns, its merged values, its rows, and the number of workers that got them."""
+    """One of the hottest keys: its columns, its rows, and the number of workers that got them."""
 
     key: dict[str, Any]
-    values: dict[str, Any]
     rows: int
-    workers: int | None
-    """None if the schemes were not compared."""
+    workers: int
+
+    @property
+    def value(self) -> Any:
+        """The value of the key; of several columns, by their names."""
+        return next(iter(self.key.values())) if len(self.key) == 1 else self.key
+
+
+def hottest_table(hottest: Sequence[HotKey], total: int) -> Table:
+    """Return a table of the hottest keys with their rows, shares and workers."""
+    rows = [
+        (
+            ", ".join("null" if part is None else str(part) for part in hot.key.values()),
+            f"{hot.rows:,}",
+            f"{100 * hot.rows / total:.2f} %",
+            f"{hot.workers:,}",
+        )
+        for hot in hottest
+    ]
+    return Table(("hottest keys", "rows", "share", "workers"), rows)
 
 
 @dataclass(frozen=True)
-class JobResult:
+class JobResult(Drawn):
     """The result of `run_job`. `merged` has one row per key and stays persisted in Spark until `release`."""
 
     source: Source
     scheme: str
     workers: int
     threshold: float
-    aggregates: dict[str, str]
     rows: int
     keys: int
     hot_keys: int
+    choices: int | None
+    """The d of D-Choices: how many workers a hot key may use. None for schemes without one d."""
     outcomes: tuple[Outcome, ...]
     """The chosen scheme comes first."""
     hottest: tuple[HotKey, ...]
     plan: Plan | None
-    malformed: Malformed
     seconds: dict[str, float]
     merged: DataFrame = field(repr=False)
     _kept: ExitStack = field(default_factory=ExitStack, repr=False)
@@ -74,6 +112,48 @@ class JobResult:
     def release(self) -> None:
         """Unpersist all DataFrames of this job."""
         self._kept.close()
+
+    def outcome(self, scheme: str) -> Outcome | None:
+        """Return what a scheme did to the rows, if it was compared."""
+        return next((outcome for outcome in self.outcomes if outcome.scheme == scheme), None)
+
+    def picture(self) -> Picture:
+        """Return the schemes, the rows of every worker beside those under key grouping, and the hottest keys."""
+        hot = f"{self.hot_keys:,} of them hot (at least {100 * self.threshold:.2g} % of the rows)"
+        choices = "" if self.choices is None else f"; they need d = {self.choices:,} of {self.workers:,} workers"
+        most = float(max(outcome.loads.max() for outcome in self.outcomes))
+        halves = [self.outcomes[0], *(outcome for outcome in self.outcomes[1:] if outcome.scheme == "key")]
+        return Picture(
+            f"{self.scheme}, {self.workers:,} worker{'' if self.workers == 1 else 's'}: {self.source.title}",
+            f"{self.rows:,} rows, {self.keys:,} keys, {hot}{choices}",
+            [
+                Table(
+                    ("scheme", "busiest worker", "imbalance", "replicas", "per key"),
+                    [
+                        (
+                            in_words(outcome.scheme),
+                            f"{outcome.busiest:.2f} × even share",
+                            f"{outcome.imbalance:.1e}",
+                            f"{outcome.replicas:,}",
+                            f"{outcome.replicas / self.keys:.2f}",
+                        )
+                        for outcome in self.outcomes
+                    ],
+                    strong=True,
+                ),
+                *(
+                    of_loads(
+                        in_words(outcome.scheme),
+                        outcome.loads.tolist(),
+                        outcome.hot_loads.tolist(),
+                        scale=most,
+                        half=len(halves) > 1,
+                    )
+                    for outcome in halves
+                ),
+                hottest_table(self.hottest, self.rows),
+            ],
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the merged rows as plain values for JSON (use `default=str` for types such as dates)."""
@@ -83,50 +163,59 @@ class JobResult:
             "scheme": self.scheme,
             "workers": self.workers,
             "threshold": self.threshold,
-            "aggregates": self.aggregates,
             "rows": self.rows,
             "keys": self.keys,
             "hot_keys": self.hot_keys,
-            "malformed": self.malformed.count,
+            "choices": self.choices,
             "schemes": {
-                one.scheme: {
-                    "loads": one.loads.tolist(),
-                    "head_load": None if one.head_loads is None else one.head_loads.tolist(),
-                    "imbalance": one.imbalance,
-                    "skew_score": metrics.skew_score(one.loads),
-                    "busiest": one.busiest,
-                    "replicas": one.replicas,
-                    "replicas_per_key": None if one.replicas is None else one.replicas / self.keys,
+                outcome.scheme: {
+                    "loads": outcome.loads.tolist(),
+                    "head_load": outcome.hot_loads.tolist(),
+                    "imbalance": outcome.imbalance,
+                    "skew_score": metrics.skew_score(outcome.loads),
+                    "busiest": outcome.busiest,
+                    "replicas": outcome.replicas,
+                    "replicas_per_key": outcome.replicas / self.keys,
                 }
-                for one in self.outcomes
+                for outcome in self.outcomes
             },
             "hottest": [
                 {
-                    "key": next(iter(hot.key.values())) if len(hot.key) == 1 else hot.key,
+                    "key": hot.value,
                     "rows": hot.rows,
                     "share": hot.rows / self.rows,
                     "workers": hot.workers,
-                    **{name: finite(value) for name, value in hot.values.items()},
                 }
                 for hot in self.hottest
             ],
-            "plan": None if self.plan is None else _of_plan(self.plan),
+            "plan": None
+            if self.plan is None
+            else {"buckets": int(self.plan.buckets.size), "hot_keys": len(self.plan.head)},
             "seconds": {name: round(value, 2) for name, value in self.seconds.items()},
         }
 
 
-def finite(value: Any) -> Any:
-    """Replace NaN and infinity, which JSON lacks, by text."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+def in_words(scheme: str) -> str:
+    """Return the name of a scheme in words."""
+    return _IN_WORDS.get(scheme, scheme)
 
 
-def _of_plan(plan: Plan) -> dict[str, Any]:
-    return {
-        "buckets": int(plan.buckets.size),
-        "hot_keys": len(plan.head),
-        "imbalance": plan.imbalance,
-        "moved": plan.moved,
-    }
+def check_scheme(scheme: str, workers: int, options: Mapping[str, Any]) -> tuple[str, float]:
+    """Return the name of a scheme for bounded rows and the share from which a key is hot; refuse wrong options."""
+    routing = Routing.of(workers, scheme, PLANNED, **keywords(scheme, options))
+    return routing.scheme, routing.threshold
+
+
+def keywords(scheme: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keywords of `spread` for options by name; a seed that the scheme does not use is left out."""
+    of_sender = {name: value for name, value in options.items() if name in Settings.__dataclass_fields__}
+    others = {name: value for name, value in options.items() if name not in of_sender}
+    described = resolve(scheme)
+    if described.is_online:
+        described.require({name: value for name, value in of_sender.items() if name != "seed"})
+    if described.is_online or of_sender.keys() - {"seed"}:
+        others["sender"] = Settings(**of_sender)
+    return others
 
 
 def run_job(
@@ -134,134 +223,166 @@ def run_job(
     workers: int = 16,
     scheme: str = PLANNED,
     *,
-    aggregates: Mapping[str, str] | None = None,
-    top: int = 10,
-    seed: int = 0,
-    plan: Plan | None = None,
-    strict: bool = False,
-    compare: bool = True,
     progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> JobResult:
-    """Spread and aggregate a source; the merged result equals plain `groupBy(key).agg(…)`, whatever the scheme.
+    """Route a source by a scheme, count the rows of each key on each worker, and merge the counts.
 
-    `aggregates` are those of `keyspread.spark.aggregate`, a count by default. `options` are those of the scheme, for
-    "planned" those of `keyspread.spark.plan`; with `plan`, rows are routed by it without counting first. With `strict`,
-    malformed lines are an error. Without `compare` the rows are not routed again: the only outcome is that of the
-    chosen scheme, and it has loads only. `progress` is called with the name of each step. Nothing is written.
+    The merged counts equal those of `groupBy(key).count()`, whatever the scheme. `options` are those of the scheme and
+    `seed`. `progress` is called with the name of each step. Nothing is written.
 
+    >>> from keyspread.job.sources import made_source
     >>> from keyspread.spark import session
-    >>> from keyspread.job.sources import zipf_source
-    >>> result = run_job(zipf_source(session(), skew=1.4, keys=100, messages=2000), workers=4)
+    >>> from keyspread.streams import ZipfStream
+    >>> result = run_job(made_source(session(), ZipfStream(1.4, keys=100, messages=2000)), workers=4)
     >>> result.rows, result.outcomes[0].busiest < 1.1 < result.outcomes[1].busiest
     (2000, True)
     """
-    workers = checks.whole_number("workers", workers)
-    top = checks.whole_number("top", top, minimum=0)
-    name, threshold = check_options(scheme, workers, plan, options)
-    is_planned = resolve(name).kind is Kind.PLANNED
-    wanted = wanted_aggregates(source, aggregates)
-    columns = result_schema(source, wanted).names
-    clock = _Clock(progress)
+    name, threshold = check_scheme(scheme, workers, options)
+    clock, plan = _Clock(progress), None
     with ExitStack() as kept:  # unpersisted here if a step fails, otherwise by `release`
-        rows = source.rows.select(*needed_columns(source, wanted))
+        rows = source.rows.select(*_needed_columns(source))
         if source.keep:
             rows = _keep(rows, kept)
-        if is_planned and plan is None:
+        if resolve(name).kind is Kind.PLANNED:
             with clock.step("counting keys"):
-                plan = plan_rows(rows, source.key, workers, seed=seed, **options)
-                if strict:  # fail before the expensive steps
-                    check_rows(source, 1, source.malformed(), strict)
-        how = routing_of(name, workers, plan, seed, options)
+                plan = plan_rows(rows, source.key, workers, threshold=threshold)
+        how = {"plan": plan} if plan is not None else keywords(name, options)
         watch = Watch(hottest=0)
         with clock.step("routing and merging"):
-            moved = spread(rows, source.key, workers, name, watch=watch, **keywords(how))
-            merged = _keep(_merged(moved, source.key, {**wanted, _ROWS: "count(*)"}), kept)
-            hottest = _hottest(merged, source.key, max(top, int(1 / threshold) + 1))
-            keys, total = merged.agg(F.count("*"), F.coalesce(F.sum(_ROWS), F.lit(0))).collect()[0]
-        malformed = source.malformed()
-        check_rows(source, total, malformed, strict)
-        hot = [row[_HASH] for row in hottest if row[_ROWS] >= threshold * total]
-        shown = hottest[:top]
-        loads = watch.balance.loads
-        outcomes, workers_of = [Outcome(name, loads)], dict[int, int]()
-        if compare:
-            with clock.step("comparing schemes"):
-                outcomes, workers_of = compare_schemes(
-                    rows, source.key, workers, name, seed, how, hot, [row[_HASH] for row in shown]
-                )
-            of_hot_keys = outcomes[0].head_loads
-            if of_hot_keys is not None and int(loads.sum()) == total:  # else a task ran twice, and was counted twice
-                outcomes[0] = replace(outcomes[0], loads=loads, head_loads=np.minimum(of_hot_keys, loads))
+            counts, width = count_column(rows), len(source.key)
+            merged = _keep(aggregate(rows, source.key, Count(counts), workers, name, watch=watch, **how), kept)
+            hashed = merged.withColumn(_HASH, key_hash(merged, merged.columns[:width]))
+            first = hashed.orderBy(F.desc(counts), _HASH).limit(max(TOP, int(1 / threshold) + 1)).collect()
+            keys, total = merged.agg(F.count("*"), F.coalesce(F.sum(counts), F.lit(0))).collect()[0]
+        check_rows(source, total)
+        hot = [row for row in first if row[counts] >= threshold * total]
+        with clock.step("comparing schemes"):
+            outcomes, workers_of = compare_schemes(
+                rows,
+                source.key,
+                [Routing.of(workers, name, PLANNED, **how), *_others(name, workers, options)],
+                hot=[row[_HASH] for row in hot],
+                shown=[row[_HASH] for row in first[:TOP]],
+            )
+        if int(watch.balance.loads.sum()) == total:  # else a task ran twice, and was counted twice
+            loads = watch.balance.loads
+            outcomes[0] = replace(outcomes[0], loads=loads, hot_loads=np.minimum(outcomes[0].hot_loads, loads))
         return JobResult(
             source=source,
             scheme=name,
             workers=workers,
             threshold=threshold,
-            aggregates=wanted,
             rows=int(total),
             keys=int(keys),
             hot_keys=len(hot),
+            choices=choices_of(name, workers, [row[counts] / total for row in hot], options),
             outcomes=tuple(outcomes),
-            hottest=tuple(_hot_key(row, columns, len(source.key), workers_of) for row in shown),
+            hottest=tuple(
+                HotKey(dict(zip(merged.columns[:width], row, strict=False)), int(row[counts]), workers_of[row[_HASH]])
+                for row in first[:TOP]
+            ),
             plan=plan,
-            malformed=malformed,
             seconds=clock.seconds,
-            merged=merged.drop(_ROWS),
+            merged=merged,
             _kept=kept.pop_all(),
         )
+
+
+def choices_of(scheme: str, workers: int, shares: Sequence[float], options: Mapping[str, Any]) -> int | None:
+    """Return the d that D-Choices takes for hot keys with these shares (Prop. 4.1); None for other schemes.
+
+    >>> choices_of("d-choices", 50, [0.3, 0.1], {}), choices_of("key", 50, [0.3], {})
+    (27, None)
+    """
+    if scheme != "d-choices":
+        return None
+    return find_choices(list(shares), workers, **{name: options[name] for name in ("tolerance",) if name in options})
+
+
+def _others(scheme: str, workers: int, options: Mapping[str, Any]) -> list[Routing]:
+    """Return the schemes to compare with, with the same seed."""
+    sender = Settings(seed=options.get("seed", 0))
+    return [Routing.of(workers, other, other, sender=sender) for other in COMPARED if other != scheme]
+
+
+def compare_schemes(
+    rows: DataFrame, key: Sequence[str], routings: Sequence[Routing], *, hot: Sequence[int], shown: Sequence[int]
+) -> tuple[list[Outcome], dict[int, int]]:
+    """Route the rows by several schemes and count; no rows are moved.
+
+    Returns their outcomes, and how many workers each of the `shown` keys has under the first.
+    """
+    workers, schemes = routings[0].workers, [routing.scheme for routing in routings]
+    columns: list[KeyColumn] = list(key_columns(rows, key))
+    routed, places = rows, dict[str, str]()
+    for routing in routings:
+        if routing.scheme != "key":
+            routed, places[routing.scheme] = with_worker(routed, columns, routing)
+    counted = (
+        routed.select(key_hash(rows, columns).alias("hash"), *places.values())
+        .groupBy("hash", *places.values())
+        .agg(F.count("*").alias("rows"))
+    )
+    # This scheme has one worker per key, so it routes one row per group instead of every row.
+    by_key = next(routing for routing in routings if routing.scheme == "key")
+    counted = counted.withColumn("keyspread_key", python_worker(F.col("hash"), by_key, None, None))
+    places["key"] = "keyspread_key"
+    each = F.array(
+        *(F.struct(F.lit(i).alias("scheme"), F.col(places[name]).alias("worker")) for i, name in enumerate(schemes))
+    )
+    pairs = (
+        counted.select("hash", "rows", F.inline(each))
+        .groupBy("scheme", "worker", "hash")
+        .agg(F.sum("rows").alias("rows"))
+    )
+    is_shown = (F.col("scheme") == 0) & F.col("hash").isin(list(shown))
+    per_worker = (
+        pairs.groupBy("scheme", "worker")
+        .agg(
+            F.sum("rows").alias("rows"),
+            F.sum(F.when(F.col("hash").isin(list(hot)), F.col("rows")).otherwise(0)).alias("hot"),
+            F.count("*").alias("replicas"),
+            F.collect_list(F.when(is_shown, F.col("hash"))).alias("shown"),
+        )
+        .collect()
+    )
+    loads = np.zeros((3, len(schemes), workers), np.int64)
+    workers_of = dict.fromkeys(shown, 0)
+    for row in per_worker:
+        loads[:, row["scheme"], row["worker"]] = row["rows"], row["hot"], row["replicas"]
+        for key_shown in row["shown"]:
+            workers_of[key_shown] += 1
+    return [
+        Outcome(name, loads[0, i], loads[1, i], int(loads[2, i].sum())) for i, name in enumerate(schemes)
+    ], workers_of
+
+
+def check_rows(source: Source, total: int) -> None:
+    """Refuse a source without rows."""
+    if not total:
+        raise InputError(f"{source.title}: no rows")
+
+
+def _needed_columns(source: Source) -> list[Any]:
+    """Return the columns of the key, so that no others are read."""
+    roots = {name if name in source.rows.columns else name.partition(".")[0].strip("`") for name in source.key}
+    needed = {root.lower() for root in roots}
+    return [F.col(quoted(name)) for name in source.rows.columns if name.lower() in needed]
+
+
+def count_column(rows: DataFrame) -> str:
+    """Return a name for the column of counts that no column of the rows has: count, or count_."""
+    taken, name = {column.lower() for column in rows.columns}, "count"
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _keep(rows: DataFrame, kept: ExitStack) -> DataFrame:
     rows = rows.persist()
     kept.callback(rows.unpersist)
     return rows
-
-
-def result_schema(source: Source, aggregates: Mapping[str, str] | None = None) -> StructType:
-    """Return the columns of the merged result without running a job, to find a misspelt column early."""
-    try:
-        with quiet_analysis():
-            return _merged(source.rows, source.key, wanted_aggregates(source, aggregates)).schema
-    except PySparkException as problem:
-        raise InputError(f"the aggregates are refused by Spark: {why(str(problem))}") from None
-
-
-def _merged(rows: DataFrame, key: Sequence[str], aggregates: Mapping[str, str]) -> DataFrame:
-    """Return the aggregates by key; behind `spread`, Spark computes partial states on the workers and merges them."""
-    calls = [F.expr(call).alias(name) for name, call in aggregates.items()]
-    return rows.groupBy(*(column(rows, name) for name in key)).agg(*calls)
-
-
-def routing_of(scheme: str, workers: int, plan: Plan | None, seed: int, options: Mapping[str, Any]) -> Routing:
-    """Return the routing that these options describe; those that the scheme does not use are left out."""
-    found = resolve(scheme)
-    if plan is not None or found.kind is Kind.PLANNED:
-        return Routing.of(workers, scheme, PLANNED, plan=plan)
-    of_sender = {name: value for name, value in options.items() if name in Settings.__dataclass_fields__}
-    sized = {"tolerance": options.get("tolerance")} if has_use("tolerance", found) else {}
-    hot = {"threshold": options.get("threshold")} if has_use("threshold", found) else {}
-    sender = Settings(**{"seed": seed, **of_sender}) if found.is_online else None
-    return Routing.of(workers, scheme, PLANNED, sender=sender, **hot, **sized)
-
-
-def keywords(routing: Routing) -> dict[str, Any]:
-    """Return the keywords of `spread` for a routing of `routing_of`."""
-    found, online = resolve(routing.scheme), resolve(routing.scheme).is_online
-    sized = {"tolerance": routing.tolerance} if has_use("tolerance", found) else {}
-    hot = {"threshold": routing.threshold} if routing.plan is None and has_use("threshold", found) else {}
-    return {"plan": routing.plan, "sender": routing.sender if online else None, **sized, **hot}
-
-
-def wanted_aggregates(source: Source, aggregates: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the given aggregates, or a count by default; refuse two columns of the same name in the result."""
-    wanted = dict(aggregates or {_free("count", source.key): "count(*)"})
-    taken = {column.lower() for column in source.key}
-    for name in wanted:
-        if name.lower() in taken:
-            raise InputError(f"the result would have two columns {name!r}: give the aggregate another name")
-        taken.add(name.lower())
-    return wanted
 
 
 class _Clock:
@@ -272,69 +393,8 @@ class _Clock:
         self._report = progress or (lambda step: None)
 
     @contextmanager
-    def step(self, name: str) -> Any:
+    def step(self, name: str) -> Iterator[None]:
         self._report(name)
         begun = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - begun
-
-
-def check_options(scheme: str, workers: int, plan: Plan | None, options: Mapping[str, Any]) -> tuple[str, float]:
-    """Return the name of the scheme and the share from which a key is hot; refuse options that conflict."""
-    workers = checks.whole_number("workers", workers)
-    found = resolve(scheme)
-    if found.kind is Kind.PLANNED:
-        if plan is not None and plan.workers != workers:
-            raise InputError(
-                f"the plan is for {plan.workers} workers, got {workers} workers: make a new plan, or use {plan.workers}"
-            )
-        if plan is not None and options:
-            raise InputError(f"a plan is given, so {min(options)!r} has no effect: leave one of them out")
-        for wrong in sorted(options.keys() - _FOR_PLANNED - {"threshold"}):
-            raise InputError(f"{wrong!r} is for schemes such as d-choices; planned takes threshold, sample, previous")
-        return found.name, checked_threshold(options.get("threshold"), workers)
-    rule = online_scheme(scheme)
-    for wrong in (*(["plan"] if plan is not None else []), *sorted(_FOR_PLANNED & options.keys())):
-        raise InputError(f"{wrong!r} is for scheme planned only, got scheme {found.name}")
-    return found.name, SenderSettings.of(rule, workers, **found.accept(options, also=("seed",))).threshold
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    return name if name not in (one.lower() for one in taken) else _free(f"{name}_", taken)
-
-
-def needed_columns(source: Source, aggregates: Mapping[str, str]) -> list[Any]:
-    """Return the columns of the key and all that an aggregate may name, so that no others are read."""
-    text = " ".join([*aggregates.keys(), *aggregates.values()]).lower()
-    roots = {name if name in source.rows.columns else name.partition(".")[0] for name in source.key}
-    wanted = {root.lower() for root in roots}
-    return [F.col(quoted(one)) for one in source.rows.columns if one.lower() in wanted or one.lower() in text]
-
-
-def check_rows(source: Source, total: int, malformed: Malformed, strict: bool) -> None:
-    """Refuse a source without rows, and with `strict` one with malformed lines."""
-    if strict and malformed.count:
-        raise InputError(f"{source.title}: {malformed}: fix the file, or read without strict to skip them")
-    if not total:
-        reason = f" but {malformed}" if malformed.count else ""
-        raise InputError(f"{source.title}: no rows{reason}")
-
-
-def _hottest(merged: DataFrame, key: str | Sequence[str], many: int) -> list[Any]:
-    hashed = merged.withColumn(_HASH, key_hash(merged, _result_key(merged, key)))
-    return hashed.orderBy(F.desc(_ROWS), _HASH).limit(many).collect()
-
-
-def _result_key(merged: DataFrame, key: str | Sequence[str]) -> list[str]:
-    """Return the names of the key's columns in the result: its first columns; a field of a struct has its last name."""
-    return merged.columns[: 1 if isinstance(key, str) else len(key)]
-
-
-def _hot_key(row: Any, columns: Sequence[str], width: int, workers_of: Mapping[int, int]) -> HotKey:
-    values = list(row)
-    return HotKey(
-        key=dict(zip(columns[:width], values, strict=False)),
-        values=dict(zip(columns[width:], values[width : len(columns)], strict=True)),
-        rows=int(row[_ROWS]),
-        workers=workers_of.get(row[_HASH]),
-    )

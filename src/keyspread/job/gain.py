@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -16,14 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.utils import is_remote
 
 from keyspread import checks
-from keyspread.deployment.slots import cores_of
-from keyspread.drawing.picture import Bar, Bars, Drawn, Picture, Table, of_loads
+from keyspread.drawing.picture import Bar, Bars, Drawn, Picture, of_loads
 from keyspread.errors import KeyspreadError
 from keyspread.job import three_ways
-from keyspread.job.batch_job import check_rows
-from keyspread.job.sources import Malformed, Source
+from keyspread.job.batch_job import TOP, HotKey, Outcome, check_rows, hottest_table
+from keyspread.job.sources import Source
 from keyspread.job.three_ways import KEYSPREAD, NUMBER, PLAIN, SALTED, TEXT, WAYS, Result
 from keyspread.job.work import Work
 from keyspread.spark.capabilities import can_observe, to_arrow
@@ -44,28 +44,6 @@ _TOGETHER = 0.3  # seconds that a warm-up task keeps its Python worker, so that 
 
 
 @dataclass(frozen=True)
-class WorkerLoads:
-    """Rows of every worker, and those of hot keys among them."""
-
-    rows: npt.NDArray[np.int64]
-    hot_rows: npt.NDArray[np.int64]
-
-    @property
-    def busiest(self) -> float:
-        """The largest load as a multiple of an even share; 1 is perfect."""
-        return float(self.rows.max() / self.rows.mean()) if self.rows.sum() else 1.0
-
-
-@dataclass(frozen=True)
-class TimedKey:
-    """One of the hottest keys as text, its rows, and the number of workers that worked on it with keyspread."""
-
-    key: str | None
-    rows: int
-    workers: int
-
-
-@dataclass(frozen=True)
 class Gain(Drawn):
     """Seconds of each way in every round, measured on this machine, and the load of every worker."""
 
@@ -81,14 +59,11 @@ class Gain(Drawn):
     keys: int
     hot_keys: int
     rounds: Mapping[str, Sequence[float]]
-    loads: Mapping[str, WorkerLoads]
+    loads: Mapping[str, Outcome]
     """Of plain groupBy and of keyspread."""
-    hottest: tuple[TimedKey, ...]
+    hottest: tuple[HotKey, ...]
     way: str
     """How keyspread computed the result, and why."""
-    malformed: Malformed
-    preparation: Mapping[str, float]
-    """Seconds of what was not timed: reading and counting, warming up."""
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -101,39 +76,32 @@ class Gain(Drawn):
 
     def picture(self) -> Picture:
         """Return the seconds of every way, the rows of every worker, and the hottest keys."""
-        seconds, hot = self.seconds, f"{self.hot_keys:,} hot key{'' if self.hot_keys == 1 else 's'}"
+        seconds, timed = self.seconds, f"{self.timed_rows:,} rows"
+        if self.timed_rows != self.rows:
+            timed += f" (a random sample of {self.rows:,})"
+        hot = f"{self.keys:,} keys, {self.hot_keys:,} of them hot"
         texts = {
             way: f"{value:.1f} s" + ("" if way == PLAIN else f" · {self.gain(of=way):.1f} × as fast")
             for way, value in seconds.items()
         }
-        most = float(max(one.rows.max() for one in self.loads.values()))
+        workers = f"{self.workers:,} worker{'' if self.workers == 1 else 's'}"
+        most = float(max(outcome.loads.max() for outcome in self.loads.values()))
         return Picture(
-            f"{str(self.work).capitalize()}, {self.workers:,} workers: seconds of three ways",
-            f"{self.source.title}: {self.timed_rows:,} rows, {hot}. Measured by keyspread run; all answers are equal.",
+            f"{str(self.work).capitalize()}, {workers}: seconds of three ways",
+            f"{self.source.title}: {timed}, {hot}. Measured by keyspread run; all answers are equal.",
             [
                 Bars("", [Bar(way, value, texts[way], way == KEYSPREAD) for way, value in seconds.items()]),
                 *(
                     of_loads(
                         f"{way}: rows per worker",
-                        self.loads[way].rows.tolist(),
-                        self.loads[way].hot_rows.tolist(),
+                        self.loads[way].loads.tolist(),
+                        self.loads[way].hot_loads.tolist(),
                         scale=most,
                         half=True,
                     )
                     for way in (PLAIN, KEYSPREAD)
                 ),
-                Table(
-                    ("hottest keys", "rows", "share", "workers"),
-                    [
-                        (
-                            "null" if hot.key is None else hot.key,
-                            f"{hot.rows:,}",
-                            f"{100 * hot.rows / self.timed_rows:.2f} %",
-                            f"{hot.workers:,}",
-                        )
-                        for hot in self.hottest
-                    ],
-                ),
+                hottest_table(self.hottest, self.timed_rows),
             ],
         )
 
@@ -151,12 +119,11 @@ class Gain(Drawn):
             "timed_rows": self.timed_rows,
             "keys": self.keys,
             "hot_keys": self.hot_keys,
-            "malformed": self.malformed.count,
             "same_answer": True,  # otherwise there is an error instead of a result
             "ways": {
                 way: {
                     "seconds": round(self.seconds[way], 3),
-                    "rounds": [round(one, 3) for one in self.rounds[way]],
+                    "rounds": [round(seconds, 3) for seconds in self.rounds[way]],
                     "gain_of_keyspread": round(self.gain(way), 3),
                     **_loads(self.loads.get(way)),
                 }
@@ -164,17 +131,20 @@ class Gain(Drawn):
             },
             "way": self.way,
             "hottest": [
-                {"key": hot.key, "rows": hot.rows, "share": hot.rows / self.timed_rows, "workers": hot.workers}
+                {"key": hot.value, "rows": hot.rows, "share": hot.rows / self.timed_rows, "workers": hot.workers}
                 for hot in self.hottest
             ],
-            "preparation": {name: round(value, 2) for name, value in self.preparation.items()},
         }
 
 
-def _loads(loads: WorkerLoads | None) -> dict[str, Any]:
-    if loads is None:
+def _loads(outcome: Outcome | None) -> dict[str, Any]:
+    if outcome is None:
         return {}
-    return {"loads": loads.rows.tolist(), "head_load": loads.hot_rows.tolist(), "busiest": loads.busiest}
+    return {
+        "loads": outcome.loads.tolist(),
+        "head_load": outcome.hot_loads.tolist(),
+        "busiest": outcome.busiest,
+    }
 
 
 def measure_gain(
@@ -182,38 +152,37 @@ def measure_gain(
     workers: int = 16,
     work: Work | None = None,
     *,
-    rows: int | None = None,
     rounds: int = ROUNDS,
-    top: int = 10,
-    seed: int = 0,
-    strict: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Gain:
     """Run the same work per row three ways, taking turns, and return how long each took.
 
     The answers of all runs are compared with that of Spark's own aggregates; a difference raises `KeyspreadError`.
-    `rows` is the number of rows to time; by default as many as plain Spark does in about ten seconds. They are a random
-    sample that is persisted, so that every way reads the same rows from memory. keyspread's time includes counting the
-    keys and planning. `progress` is called with the name of each step.
+    As many rows are timed as plain Spark does in about ten seconds. They are a random sample that is persisted, so that
+    every way reads the same rows from memory. keyspread's time includes counting the keys and planning. `progress` is
+    called with the name of each step.
 
+    >>> from keyspread.job.sources import made_source
     >>> from keyspread.spark import session
-    >>> from keyspread.job.sources import zipf_source
-    >>> found = measure_gain(zipf_source(session(), keys=50, messages=500), 2, Work.of("none"), rounds=1)
-    >>> found.rows, sorted(found.seconds) == sorted(WAYS)
+    >>> from keyspread.streams import ZipfStream
+    >>> source = made_source(session(), ZipfStream(1.4, keys=50, messages=500))
+    >>> gain = measure_gain(source, 2, Work.of("none"), rounds=1)
+    >>> gain.rows, sorted(gain.seconds) == sorted(WAYS)
     (500, True)
     """
     workers = checks.whole_number("workers", workers)
     rounds = checks.whole_number("rounds", rounds)
     work = work or Work.of("wait:1ms")
     threshold = checked_threshold(None, workers)
-    report, preparation = progress or (lambda step: None), dict[str, float]()
+    report = progress or (lambda step: None)
     spark, key = source.rows.sparkSession, three_ways.key_names(source)
     with ExitStack() as kept:
         kept.enter_context(_settings(spark, workers))
-        with _step("reading and counting", report, preparation):
-            every = _kept(three_ways.numbered(source), kept) if source.keep else three_ways.numbered(source)
-            total, malformed = _checked_total(source, every, strict)
-            timed, exact = _timed_rows(every, key, total, workers, work, rows, seed, kept)
+        report("reading and counting")
+        every = _kept(three_ways.numbered(source), kept) if source.keep else three_ways.numbered(source)
+        total = int(source.facts.get("messages") or every.count())  # a generated stream knows how many it has
+        check_rows(source, total)
+        timed, exact = _timed_rows(every, key, total, workers, work, kept)
         counted = sum(many for many, _ in exact.values())
         watches = [Watch(hottest=0) if can_observe(timed) else None for _ in range(2)]
 
@@ -224,11 +193,11 @@ def measure_gain(
                 return three_ways.salted(rows, key, work, salts=workers)
             return three_ways.spread(rows, source, work, workers, watch)
 
-        with _step("warming up", report, preparation):
-            _start_python(spark, workers)
-            few = timed.where(F.pmod(NUMBER, F.lit(max(1, counted // _WARM_UP_ROWS))) == 0)
-            for way in WAYS:
-                run(way, few, Work.of("none"), watches[0])
+        report("warming up")
+        _start_python(spark, workers)
+        few = timed.where(F.pmod(NUMBER, F.lit(max(1, counted // _WARM_UP_ROWS))) == 0)
+        for way in WAYS:
+            run(way, few, Work.of("none"), watches[0])
         seconds: dict[str, list[float]] = {way: [] for way in WAYS}
         for turn in range(rounds):
             # Every second round in reverse, so that no way always runs after the same other one.
@@ -241,11 +210,11 @@ def measure_gain(
         watch = watches[1]
         chosen = None if watch is None else watch.way
         whole = chosen is not None and chosen.name == "key"
-        loads, hot, hottest = _loads_of(timed, key, workers, threshold, top, whole, watch)
+        loads, hot, hottest = _loads_of(timed, key, workers, threshold, whole, watch)
     return Gain(
         source=source,
         workers=workers,
-        slots=slots_of(spark),
+        slots=_slots_of(spark),
         work=work,
         threshold=threshold,
         rows=total,
@@ -256,35 +225,25 @@ def measure_gain(
         loads=loads,
         hottest=hottest,
         way="planned" if chosen is None else str(chosen),
-        malformed=malformed,
-        preparation=preparation,
     )
 
 
 @contextmanager
 def _settings(spark: SparkSession, workers: int) -> Iterator[None]:
     """Let every way have as many tasks as workers, and restore what the session had before."""
-    wanted = {
+    settings = {
         "spark.sql.shuffle.partitions": str(workers),
         # Otherwise adaptive execution makes one partition of so few bytes, and plain Spark is `workers` times as slow.
         "spark.sql.adaptive.coalescePartitions.enabled": "false",
     }
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name, found in before.items():
-            spark.conf.unset(name) if found is None else spark.conf.set(name, found)
-
-
-@contextmanager
-def _step(name: str, report: Callable[[str], None], seconds: dict[str, float]) -> Iterator[None]:
-    report(name)
-    begun = time.perf_counter()
-    yield
-    seconds[name] = time.perf_counter() - begun
+        for name, earlier in before.items():
+            spark.conf.unset(name) if earlier is None else spark.conf.set(name, earlier)
 
 
 def _kept(rows: DataFrame, kept: ExitStack) -> DataFrame:
@@ -293,44 +252,28 @@ def _kept(rows: DataFrame, kept: ExitStack) -> DataFrame:
     return rows
 
 
-def _checked_total(source: Source, rows: DataFrame, strict: bool) -> tuple[int, Malformed]:
-    """Count the rows and the malformed lines; refuse an empty source, and with `strict` any malformed line."""
-    total = source.facts.get("messages") or rows.count()  # a generated stream knows how many it has
-    malformed = source.malformed()
-    check_rows(source, total, malformed, strict)
-    return int(total), malformed
-
-
 def _timed_rows(
-    rows: DataFrame,
-    key: Sequence[str],
-    total: int,
-    workers: int,
-    work: Work,
-    wanted: int | None,
-    seed: int,
-    kept: ExitStack,
+    rows: DataFrame, key: Sequence[str], total: int, workers: int, work: Work, kept: ExitStack
 ) -> tuple[DataFrame, Result]:
     """Return the rows to time, persisted, and their exact result: all rows, or a random sample."""
-    most = _MOST_ROWS if wanted is None else checks.whole_number("rows", wanted)
-    timed = _kept(_sample(rows, most, total, seed), kept)
+    timed = _kept(_sample(rows, _MOST_ROWS, total), kept)
     exact, loads = three_ways.exact(timed, key, workers)
     seconds = work.least_seconds(sum(loads), max(loads, default=0), os.cpu_count() or 1)
-    if wanted is None and seconds > 1.2 * SECONDS:
-        timed = _kept(_sample(timed, int(sum(loads) * SECONDS / seconds), sum(loads), seed), kept)
+    if seconds > 1.2 * SECONDS:
+        timed = _kept(_sample(timed, int(sum(loads) * SECONDS / seconds), sum(loads)), kept)
         exact, _ = three_ways.exact(timed, key, workers)
     return timed, exact
 
 
-def _sample(rows: DataFrame, wanted: int, total: int, seed: int) -> DataFrame:
-    """Return all rows, or about as many as are wanted.
+def _sample(rows: DataFrame, most: int, total: int) -> DataFrame:
+    """Return all rows, or about `most` of them.
 
     A sample goes through the driver: its rows must be the same whenever they are computed again, and behind a shuffle
     those of `DataFrame.sample` are not.
     """
-    if wanted >= total:
+    if most >= total:
         return rows
-    chosen = rows.sample(fraction=max(wanted, 1) / total, seed=seed).collect() or rows.limit(1).collect()
+    chosen = rows.sample(fraction=max(most, 1) / total, seed=0).collect() or rows.limit(1).collect()
     return rows.sparkSession.createDataFrame(chosen, rows.schema)
 
 
@@ -344,9 +287,9 @@ def _start_python(spark: SparkSession, workers: int) -> None:
     spark.range(0, workers, 1, workers).mapInArrow(hold, "id bigint").collect()
 
 
-def slots_of(spark: SparkSession) -> int | None:
+def _slots_of(spark: SparkSession) -> int | None:
     """Return how many tasks run at once; None over Spark Connect, which does not say."""
-    return cores_of(spark) or None
+    return None if is_remote() else int(spark.sparkContext.defaultParallelism)
 
 
 def _check(way: str, answer: Result, exact: Result) -> None:
@@ -360,8 +303,8 @@ def _check(way: str, answer: Result, exact: Result) -> None:
 
 
 def _loads_of(
-    rows: DataFrame, key: Sequence[str], workers: int, threshold: float, top: int, whole: bool, watch: Watch | None
-) -> tuple[dict[str, WorkerLoads], int, tuple[TimedKey, ...]]:
+    rows: DataFrame, key: Sequence[str], workers: int, threshold: float, whole: bool, watch: Watch | None
+) -> tuple[dict[str, Outcome], int, tuple[HotKey, ...]]:
     """Return the load of every worker, the number of hot keys, and the hottest; routes the rows again, untimed.
 
     The same rows give the same plan, so these are the loads of the timed runs. Those that the watch saw count, unless
@@ -387,17 +330,20 @@ def _loads_of(
     rows_of = np.bincount(key_of, weights=many).astype(np.int64)
     hot = rows_of >= max(least_hot_count(threshold, int(many.sum())), 1)
 
-    def loads(place: npt.NDArray[np.int64]) -> WorkerLoads:
-        of_all = np.bincount(place, weights=many, minlength=workers)
-        of_hot = np.bincount(place, weights=many * hot[key_of], minlength=workers)
-        return WorkerLoads(of_all.astype(np.int64), of_hot.astype(np.int64))
+    def outcome(way: str, place: npt.NDArray[np.int64]) -> Outcome:
+        of_all = np.bincount(place, weights=many, minlength=workers).astype(np.int64)
+        of_hot = np.bincount(place, weights=many * hot[key_of], minlength=workers).astype(np.int64)
+        return Outcome(way, of_all, of_hot, np.unique(key_of * workers + place).size)
 
-    spread = loads(planned)
+    spread = outcome(KEYSPREAD, planned)
     if watch is not None and watch.balance.rows == many.sum():
         seen = watch.balance.loads
-        spread = WorkerLoads(seen, np.minimum(spread.hot_rows, seen))
+        spread = replace(spread, loads=seen, hot_loads=np.minimum(spread.hot_loads, seen))
     workers_of = np.bincount(key_of, minlength=keys.size)
-    order = np.argsort(-rows_of, kind="stable")[: checks.whole_number("top", top, minimum=0)]
+    order = np.argsort(-rows_of, kind="stable")[:TOP]
     texts = table["text"]
-    hottest = tuple(TimedKey(texts[int(first[one])].as_py(), int(rows_of[one]), int(workers_of[one])) for one in order)
-    return {PLAIN: loads(natural), KEYSPREAD: spread}, int(hot.sum()), hottest
+    hottest = tuple(
+        HotKey({"key": texts[int(first[place])].as_py()}, int(rows_of[place]), int(workers_of[place]))
+        for place in order
+    )
+    return {PLAIN: outcome(PLAIN, natural), KEYSPREAD: spread}, int(hot.sum()), hottest

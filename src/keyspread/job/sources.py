@@ -1,57 +1,44 @@
-"""Sources of rows: a generated stream that is drawn inside Spark's tasks, or files. Each reader returns a `Source`.
+"""What `keyspread run` reads: a generated stream that is drawn inside Spark's tasks, or whatever Spark's readers read.
 
-No row is dropped silently, and the driver never holds the whole stream.
+Files, tables and Kafka topics are read by Spark itself, with the options that the user passes.
 """
 
 import glob
 import math
 import os
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
 
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.spark.capabilities import column_function
+from keyspread.spark.kafka import check_brokers, kafka_source
 from keyspread.spark.routing.keys import key_columns
-from keyspread.streams import GeneratedStream, ZipfStream
+from keyspread.streams import GeneratedStream
 from keyspread.streams.generated.generator import Law
-from keyspread.streams.readers.files import GZIP_MAGIC
-from keyspread.streams.readers.formats import FORMAT_BY_ENDING
-from keyspread.streams.readers.paths import find_files as streams_find_files
-from keyspread.streams.readers.times import NUMBER
 
-FORMATS = ("csv", "json", "parquet", "tsv")
 CSV: dict[str, Any] = {"header": True, "escape": '"'}
 """Options of CSV files: a quote within quotes is doubled, as everywhere but in Spark's default, a backslash."""
-_PACKED = ("gz", "bz2", "zst", "lz4", "snappy", "deflate")
-MALFORMED = "keyspread_malformed"
-"""The column with the text of a malformed line; null in all other rows."""
-_MALFORMED_FIELD = StructField(MALFORMED, StringType())
-_SHOWN = 60
-# Of a generated stream. They do not depend on the machine, so that loads do not either.
-_SENDERS, _ROWS_PER_SENDER = 8, 1 << 22
+_TSV: dict[str, Any] = {"sep": "\t", "quote": "", "schema": "time DOUBLE, key STRING"}
+_FORMATS = {"csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
+_FORMATS |= {name: name for name in ("tsv", "parquet", "orc", "text", "avro")}
+"""The format of a file by its ending."""
+TABLE, KAFKA = "table", "kafka"
+_BROKERS = "kafka.bootstrap.servers"
+_PACKED = re.compile(r"\.(gz|bz2|zst|lz4|snappy|deflate)\Z", re.IGNORECASE)
+_LOCAL = re.compile(r"file:(?://(?=/))?(?=/)")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters at least: C:/ is a drive
 
-
-@dataclass(frozen=True)
-class Malformed:
-    """Lines that do not match the format: how many, and the first of them in sort order."""
-
-    count: int = 0
-    first: str | None = None
-
-    def __str__(self) -> str:
-        """Return one line for people."""
-        lines = f"{self.count:,} malformed line{'' if self.count == 1 else 's'}"
-        return lines if self.first is None else f"{lines}, such as {self.first!r}"
+# The senders of a generated stream. They do not depend on the machine, so that loads do not either.
+_SENDERS, _STREAMING_SENDERS, _ROWS_PER_SENDER = 8, 4, 1 << 22
 
 
 @dataclass(frozen=True)
@@ -64,65 +51,51 @@ class Source:
     facts: dict[str, Any]
     keep: bool = False
     """Whether a job should persist rows that it reads several times: reading is expensive or not repeatable."""
-    observed: str | None = None
-    """The name under which the progress of a streaming query counts malformed lines."""
-    _seen: Observation | None = field(default=None, repr=False)
-    _lines: DataFrame | None = field(default=None, repr=False)
-
-    def malformed(self) -> Malformed:
-        """Count the malformed lines; waits until an action has read the rows."""
-        if self._seen is None or self._lines is None:
-            return Malformed()
-        try:
-            seen = self._seen.get
-        except Exception:  # without any row left, Spark has no observation, and fails in several ways
-            seen = {}
-        if "malformed" not in seen:
-            seen = self._lines.agg(*_count_malformed(), F.count(self._lines[0])).collect()[0].asDict()
-        return Malformed(int(seen["malformed"] or 0), _shortened(seen["first"]))
 
 
-def made_source(spark: SparkSession, stream: GeneratedStream, partitions: int | None = None) -> Source:
+# - generated streams
+
+
+def made_source(spark: SparkSession, stream: GeneratedStream, senders: int | None = None) -> Source:
     """Return a generated stream as rows: row i is message i, with i in column `id` and a key from 1 in column `key`.
 
-    Keys are drawn inside the tasks and depend only on the stream's parameters, not on partitions, cores or attempts.
+    Keys are drawn inside the tasks and depend only on the stream's parameters, not on senders, cores or attempts.
 
     >>> from keyspread.spark import session
     >>> from keyspread.streams import ZipfStream
     >>> stream = ZipfStream(1.4, keys=100, messages=3, seed=1)
-    >>> made_source(session(), stream).rows.collect() == made_source(session(), stream, partitions=2).rows.collect()
+    >>> made_source(session(), stream).rows.collect() == made_source(session(), stream, senders=2).rows.collect()
     True
     """
-    check_partitions(partitions)
-    if partitions is None:
-        partitions = max(_SENDERS, math.ceil(stream.messages / _ROWS_PER_SENDER))
-    return Source(
-        rows=drawn(spark.range(0, stream.messages, 1, partitions), stream),
-        key=("key",),
-        title=stream.title,
-        facts={"source": stream.kind, **stream.parameters(), "seed": stream.seed, "partitions": partitions},
-    )
+    if senders is None:
+        senders = max(_SENDERS, math.ceil(stream.messages / _ROWS_PER_SENDER))
+    rows = _drawn(spark.range(0, stream.messages, 1, checks.whole_number("senders", senders)), stream)
+    return Source(rows, ("key",), stream.title, _facts_of(stream, senders))
 
 
-def zipf_source(
-    spark: SparkSession,
-    skew: float = 1.4,
-    keys: int = 10_000,
-    messages: int = 1_000_000,
-    seed: int = 0,
-    partitions: int | None = None,
+def endless_source(
+    spark: SparkSession, stream: GeneratedStream, rows_per_batch: int, senders: int | None = None
 ) -> Source:
-    """Return the rows of a Zipf stream; key 1 is the hottest."""
-    return made_source(spark, ZipfStream(skew, keys, messages, seed), partitions)
+    """Return a generated stream without end, with `rows_per_batch` rows per micro-batch; row i is message i.
+
+    A query resumes from its checkpoint with the next message, even at another rate: no message is lost or repeated.
+    """
+    senders = checks.whole_number("senders", _STREAMING_SENDERS if senders is None else senders)
+    counter = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", checks.whole_number("rows_per_batch", rows_per_batch))
+        .option("numPartitions", senders)
+        .load()
+    )
+    facts = {name: value for name, value in _facts_of(stream, senders).items() if name != "messages"}
+    return Source(_drawn(counter.selectExpr("value AS id"), stream), ("key",), stream.title, facts)
 
 
-def check_partitions(partitions: int | None) -> None:
-    """Refuse an invalid number of partitions, without Spark."""
-    if partitions is not None:
-        checks.whole_number("partitions", partitions)
+def _facts_of(stream: GeneratedStream, senders: int) -> dict[str, Any]:
+    return {"source": stream.kind, **stream.parameters(), "seed": stream.seed, "senders": senders}
 
 
-def drawn(positions: DataFrame, stream: GeneratedStream) -> DataFrame:
+def _drawn(positions: DataFrame, stream: GeneratedStream) -> DataFrame:
     """Add the key of the message at each position `id`."""
     # It is deterministic, but Spark may evaluate a deterministic function several times.
     key = column_function(_drawing(stream), 1, "bigint").asNondeterministic()
@@ -150,187 +123,158 @@ def _law(stream: GeneratedStream) -> Law:
     return stream.law()
 
 
+# - files, tables and topics, read by Spark
+
+
 @dataclass(frozen=True)
 class Files:
-    """Existing files, their format, and their address for Spark."""
+    """Files, a table or a topic: its name, what Spark is given, the format, and the options of Spark's reader."""
 
     path: str
     address: str
     format: str
-    packed: bool
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The name for people: that of the file, the table or the topic."""
+        return self.path if glob.has_magic(self.path) else os.path.basename(self.path.rstrip("/")) or self.path
 
 
-def find_files(path: str, format: str | None = None) -> Files:
-    """Find the files of a path, folder or pattern, and their format, without Spark; refuse missing and empty files.
+def find_files(path: str, format: str | None = None, options: Mapping[str, Any] | None = None) -> Files:
+    """Check without Spark that an input exists, and find its format.
 
-    A path with a URL scheme other than file: (s3a://…, hdfs://…) is not checked here; its ending decides the format.
+    A path on this machine must exist. One elsewhere (s3a://…) is not checked. A name that is no path and has no ending
+    of a file is a table. With `format` "kafka" it is a topic.
+
+    >>> find_files("s3a://bucket/rows.csv.gz").format, find_files("sales.orders").format
+    ('csv', 'table')
     """
-    if format is not None and format.lower() not in FORMATS:
-        raise InputError(f"unknown format {format!r}; known are {', '.join(FORMATS)} (tsv: time<TAB>key lines)")
-    format = format and format.lower()
-    local = path.removeprefix("file://") if path.startswith("file:///") else path
-    if "://" in local:
-        return Files(path, path, format or _guess(path, [path]), packed=_ending(path)[1])
-    found = _local_files(local)
-    if not any(os.path.getsize(name) for name in found):
-        raise InputError(f"{path}: no rows, {'the file is' if len(found) == 1 else 'all files are'} empty")
-    format = format or _guess(path, found)
-    for name in found:
-        _check_packing(name, format)
-    absolute = os.path.abspath(local)
-    address = _escaped(absolute) if os.path.exists(local) else absolute
-    return Files(path, address, format, packed=len(found) == 1 and _ending(found[0])[1])
+    options = dict(options or {})
+    if format is not None:
+        format = format.lower()
+    if format == KAFKA:
+        if _BROKERS not in options:
+            raise InputError(f"a Kafka topic needs its brokers: --option {_BROKERS}=localhost:9092")
+        check_brokers(str(options[_BROKERS]))
+    if format in (KAFKA, TABLE):
+        return Files(path, path, format, options)
+    if is_address(path):
+        return Files(path, path, format or _guessed(path, [path]), options)
+    local = local_path(path)
+    there = [local] if os.path.lexists(local) else glob.glob(local)
+    if not there:
+        if format is None and is_table(path):
+            return Files(path, path, TABLE, options)
+        what = "no file matches this pattern" if glob.has_magic(path) else "no such file or folder"
+        raise InputError(f"{path}: {what}")
+    # Spark reads every address as a pattern.
+    address = re.sub(r"([*?\[\]{}\\])", r"\\\1", local) if os.path.lexists(local) else local
+    return Files(path, f"file://{address}", format or _guessed(path, there), options)
 
 
-def _local_files(path: str) -> list[str]:
-    """Return the files that Spark will read: both ignore the same ones."""
-    found = streams_find_files(path)
-    for name in found:
-        if not os.access(name, os.R_OK):
-            raise InputError(f"{name}: cannot be read: check its permissions")
-    return found
+def is_address(path: str) -> bool:
+    """Tell whether a path names a file system that is not this machine's.
+
+    >>> [is_address(path) for path in ("s3a://bucket/x", "dbfs:/x", "file:/x", "file:///x", "C:/x", "a:b", "x")]
+    [True, True, False, False, False, False, False]
+    """
+    return _ADDRESS.match(path) is not None and _LOCAL.match(path) is None
 
 
-def _ending(name: str) -> tuple[str, bool]:
-    """Return ('csv', True) for 'a.csv.gz'."""
-    *_, before, last = ["", "", *os.path.basename(name).lower().split(".")]
-    return (before, True) if last in _PACKED else (last, False)
+def local_path(path: str) -> str:
+    """Return the absolute path of a path on this machine, with or without file:."""
+    return os.path.abspath(_LOCAL.sub("", path, count=1))
 
 
-def _guess(path: str, names: Sequence[str]) -> str:
-    formats = {FORMAT_BY_ENDING.get(_ending(name)[0]) for name in names}
+def for_spark(path: str) -> str:
+    """Return what Spark must be given, because its default file system may be another: an address as it is, or file://.
+
+    >>> for_spark("/tmp/a b"), for_spark("hdfs:/x")
+    ('file:///tmp/a b', 'hdfs:/x')
+    """
+    return path if is_address(path) else f"file://{local_path(path)}"
+
+
+def format_of(path: str) -> str | None:
+    """Return the format that the ending of a path names: 'csv' for 'a.csv.gz'; None if it names none."""
+    ending = os.path.splitext(_PACKED.sub("", path.rstrip("/")))[1]
+    return _FORMATS.get(ending.lower().lstrip("."))
+
+
+def is_table(name: str) -> bool:
+    """Tell whether a name is that of a table: it is no path and has no ending of a file.
+
+    >>> is_table("sales.orders"), is_table("counts/"), is_table("counts.parquet")
+    (True, False, False)
+    """
+    return format_of(name) is None and re.fullmatch(r"[\w`.-]+", name) is not None
+
+
+def _guessed(path: str, names: Sequence[str]) -> str:
+    """Return the format of the ending of a path, or of the files that a folder or a pattern has."""
+    if (format := format_of(path)) is not None:
+        return format
+    inside = [
+        file
+        for name in names
+        for file in (glob.glob(f"{glob.escape(name)}/**", recursive=True) if os.path.isdir(name) else [name])
+        if os.path.isfile(file) and not os.path.basename(file).startswith(("_", "."))
+    ]
+    formats = {format_of(file) for file in inside}
     if len(formats) == 1 and (only := formats.pop()) is not None:
         return only
-    what = "have different endings" if len(formats) > 1 else "the ending is not that of a format"
-    raise InputError(f"{path}: {what}: name the format, one of {', '.join(FORMATS)}")
+    what = "the files have different endings" if len(formats) > 1 else "the ending is not that of a format"
+    raise InputError(f"{path}: {what}: name the format of Spark's reader, such as csv, json, parquet or tsv")
 
 
-def _check_packing(name: str, format: str) -> None:
-    """Refuse a gzip file without the ending .gz: Spark would read the compressed bytes as text."""
-    if format == "parquet" or name.lower().endswith(".gz"):
-        return
-    with open(name, "rb") as file:
-        if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
-            raise InputError(f"{name}: is gzip, which Spark recognises only by the ending .gz: rename the file")
+def file_source(spark: SparkSession, files: Files, key: Sequence[str] = (), streaming: bool = False) -> Source:
+    """Read files, a table or a topic with Spark's own reader.
 
-
-def _escaped(path: str) -> str:
-    """Escape a path, because Spark reads every address as a pattern."""
-    return "".join(f"\\{char}" if char in "*?[]{}\\" else char for char in path)
-
-
-def file_source(
-    spark: SparkSession,
-    files: Files,
-    key: Sequence[str] = (),
-    partitions: int | None = None,
-    streaming: bool = False,
-) -> Source:
-    """Read files; skip and count the lines that do not match their format.
-
-    Files of `time<TAB>key` have the columns time and key; for others, name the key columns. In CSV, key columns stay
-    text ('007' stays '007'), and the types of other columns are inferred. With `partitions`, row i goes to sender
-    i mod partitions, as in `keyspread.simulate`. A `streaming` source reads the files that exist, which decide its
-    columns, and every file that is added to the folder or matches the pattern.
+    The columns of CSV files are text ('007' stays '007'). TSV files are lines of `time<TAB>key`. The key is `key` by
+    default for TSV files and topics, whose keys and values are text; for others, name its columns. A `streaming` source
+    of files has the columns of the files that exist, and also reads every file that is added.
     """
-    read = {"csv": _csv, "json": _json, "parquet": _parquet, "tsv": _time_and_key}[files.format]
-    source = read(spark, spark.readStream if streaming else spark.read, files, tuple(key))
-    if partitions is None:
-        return source
-    partitions = checks.whole_number("partitions", partitions)
-    sender = F.pmod(F.monotonically_increasing_id(), F.lit(partitions)).cast("int")
-    return replace(
-        source,
-        rows=source.rows.repartitionById(partitions, sender),
-        facts={**source.facts, "partitions": partitions},
-        keep=True,
-    )
-
-
-# Each function takes a batch or a streaming reader; a stream has the columns of the files that exist.
-
-
-def _parquet(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
-    rows = reader.schema(spark.read.parquet(files.address).schema).parquet(files.address)
-    return Source(rows, _checked(rows, key, files), _title(files), _facts(files))
-
-
-def _csv(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
-    # With column pruning, Spark would not notice a line with too many columns.
-    options = {**CSV, "columnNameOfCorruptRecord": MALFORMED, "columnPruning": False}
-    inferred = spark.read.options(**options).option("inferSchema", True).csv(files.address)
-    names = _checked(inferred, key, files)
-    as_text = {name.lower() for name in names}
-    schema = StructType(
-        [_text(one) if one.name.lower() in as_text else one for one in [*inferred.schema.fields, _MALFORMED_FIELD]]
-    )
-    # Not enforced, so that files with another order of columns are refused, not mixed up.
-    rows = reader.options(**options).option("enforceSchema", False).schema(schema).csv(files.address)
-    return without_malformed(rows, names, _title(files), _facts(files))
-
-
-def _text(field: StructField) -> StructField:
-    return StructField(field.name, StringType(), field.nullable)
-
-
-def _json(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
-    options = {"columnNameOfCorruptRecord": MALFORMED}
-    inferred = spark.read.options(**options).json(files.address).drop(MALFORMED)
-    if not inferred.columns:
-        raise InputError(f"{files.path}: no line is a JSON object: write one object per line")
-    names = _checked(inferred, key, files)
-    schema = StructType([*inferred.schema.fields, _MALFORMED_FIELD])
-    rows = reader.options(**options).schema(schema).json(files.address)
-    return without_malformed(rows, names, _title(files), _facts(files))
-
-
-def _time_and_key(spark: SparkSession, reader: Any, files: Files, key: tuple[str, ...]) -> Source:
-    line, tab = F.col("value"), F.instr("value", "\t")
-    # These functions work on bytes, so a key that is not valid UTF-8 stays as it is.
-    parts = (
-        reader.text(files.address)
-        .where(line != "")
-        .select(F.substring_index(line, "\t", 1).alias("time"), line.substr(tab + 1, F.length(line)).alias("key"), line)
-    )
-    message = F.col("time").rlike(f"^{NUMBER}$") & (tab > 0) & (F.instr("key", "\t") == 0)
-    rows = parts.withColumn(MALFORMED, F.when(~message, line)).select(
-        F.col("time").try_cast("double"), "key", MALFORMED
-    )
-    names = _checked(rows.drop(MALFORMED), key or ("key",), files)
-    return without_malformed(rows, names, _title(files), _facts(files))
-
-
-def without_malformed(rows: DataFrame, key: tuple[str, ...], title: str, facts: dict[str, Any]) -> Source:
-    """Drop the rows with text in the column of malformed lines, and count them."""
-    name, seen = f"keyspread_malformed_{uuid.uuid4().hex}", Observation()
-    counted = rows.observe(name if rows.isStreaming else seen, *_count_malformed())
-    kept = Source(counted.where(F.col(MALFORMED).isNull()).drop(MALFORMED), key, title, facts, keep=True)
-    return replace(kept, observed=name) if rows.isStreaming else replace(kept, _seen=seen, _lines=rows)
-
-
-def _count_malformed() -> list[Column]:
-    line = F.col(MALFORMED)
-    return [F.count(line).alias("malformed"), F.min(F.substring(line, 1, 4 * _SHOWN)).alias("first")]
-
-
-def _checked(rows: DataFrame, key: tuple[str, ...], files: Files) -> tuple[str, ...]:
+    rows = _topic(spark, files, streaming) if files.format == KAFKA else _read(spark, files, streaming)
     if not rows.columns:
         raise InputError(f"{files.path}: no rows and no header")
-    if not key:
+    if not key and files.format not in ("tsv", KAFKA):
         raise InputError(f"{files.path}: name the key column (--key); the columns are {', '.join(rows.columns)}")
     try:
-        return tuple(key_columns(rows, key))
+        names = tuple(key_columns(rows, tuple(key) or ("key",)))
     except InputError as problem:
         raise InputError(f"{files.path}: {problem}") from None
+    return Source(rows, names, files.title, {"source": files.path, "file_format": files.format}, keep=True)
 
 
-def _title(files: Files) -> str:
-    return files.path if glob.has_magic(files.path) else os.path.basename(files.path.rstrip("/")) or files.path
+def _read(spark: SparkSession, files: Files, streaming: bool) -> DataFrame:
+    presets = {"csv": CSV, "tsv": _TSV}.get(files.format, {})
+    options = {**presets, **files.options}
+    schema = options.pop("schema", None)
+    bounded, reader = spark.read.options(**options), (spark.readStream if streaming else spark.read).options(**options)
+    if files.format == TABLE:
+        return reader.table(files.address)
+    format = "csv" if files.format == "tsv" else files.format
+    if streaming and schema is None:
+        schema = bounded.format(format).load(files.address).schema
+    if schema is not None:
+        reader = reader.schema(schema)
+    return reader.format(format).load(files.address)
 
 
-def _facts(files: Files) -> dict[str, Any]:
-    return {"source": files.path, "file_format": files.format}
+def _topic(spark: SparkSession, files: Files, streaming: bool) -> DataFrame:
+    options = dict(files.options)
+    brokers = str(options.pop(_BROKERS))
+    starting, most = options.pop("startingOffsets", "earliest"), options.pop("maxOffsetsPerTrigger", None)
+    rows_per_batch = None if most is None else checks.whole_number("maxOffsetsPerTrigger", int(most))
+    return kafka_source(
+        spark, brokers, files.path, starting=starting, streaming=streaming, max_rows=rows_per_batch, options=options
+    )
 
 
-def _shortened(text: str | None) -> str | None:
-    return text if text is None or len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+def writer(rows: DataFrame, path: str) -> DataFrameWriter:
+    """Return Spark's writer of rows, in the format of the ending of a path, else as Parquet."""
+    format = format_of(path) or "parquet"
+    if format == "tsv":
+        return rows.write.format("csv").options(**CSV, sep="\t")
+    return rows.write.format(format).options(**(CSV if format == "csv" else {}))

@@ -1,119 +1,71 @@
-"""`start_stream`: the job on a stream, which spreads and aggregates every micro-batch.
+"""`start_stream`: the pipeline on a stream: every micro-batch is routed by the scheme, counted by key and merged.
 
-It returns a `RunningStream`, which reports progress and ends the query. A batch is finished completely, or done again
-by the next start: the results of each batch are in their own folder, which is replaced as a whole.
+A batch is finished completely, or done again by the next start: the counts of each batch are in a folder of their own,
+which Spark replaces as a whole.
 """
 
-import os
+import json
 import posixpath
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.job import sinks
-from keyspread.job.addresses import for_spark, is_address, local_path
-from keyspread.job.batch_job import keywords, routing_of, wanted_aggregates
-from keyspread.job.run_record import RunRecord
-from keyspread.job.sources import Source
-from keyspread.online.settings import SenderSettings
-from keyspread.schemes import LOOK_AHEAD, Kind, online_scheme, resolve
-from keyspread.spark.routing.keys import column, free_name
+from keyspread.job.batch_job import check_scheme, count_column, keywords
+from keyspread.job.sources import Source, for_spark, writer
+from keyspread.schemes import LOOK_AHEAD, Kind, resolve
+from keyspread.spark.routing.keys import column
 from keyspread.spark.spread import spread
+from keyspread.spark.streaming.storage import Folder
 from keyspread.spark.streaming.stream_watch import StreamWatch
-from keyspread.threshold import checked_threshold
 
-_BATCH = "batch="  # Spark reads a folder batch=7 as a value of the column batch
-
-
-@dataclass(frozen=True)
-class Results:
-    """The folder of the results, which has one folder per batch, and their format."""
-
-    path: str
-    format: str
+TRIGGER = "1 second"
+_SETTINGS = "settings.json"
 
 
-def find_results(path: str, format: str | None, resumes: bool) -> Results:
-    """Check without Spark that batches can be written to a path: a new or empty folder, or that of a resumed run.
-
-    An address (s3a://…, hdfs:/…) is not checked here.
-    """
-    format = sinks.result_format(path, format)
-    if is_address(path):
-        return Results(path, format)
-    folder = local_path(path)
-    if not os.path.lexists(folder):
-        sinks.check_new(folder, overwrite=False)
-        return Results(folder, format)
-    if not os.path.isdir(folder):
-        raise InputError(f"{path} is a file, but results are a folder: choose another name")
-    held = sorted(name for name in os.listdir(folder) if not name.startswith((".", "_")))
-    foreign = [name for name in held if not name.startswith(_BATCH)]
-    if foreign:
-        raise InputError(f"{path} holds {foreign[0]!r}, which is not a batch: choose another folder")
-    if held and not resumes:
-        raise InputError(f"{path} holds batches of another run: choose another folder, or resume with its --checkpoint")
-    return Results(folder, format)
-
-
-def check_stream_options(scheme: str | None, workers: int, options: Mapping[str, Any]) -> str:
-    """Return the name of the scheme; refuse, without Spark, schemes and options that do not work on a stream."""
-    workers = checks.whole_number("workers", workers)
-    found = resolve(LOOK_AHEAD if scheme is None else scheme)
-    if found.kind is Kind.LOOK_AHEAD:
-        for name in options.keys() - {"threshold"}:
-            raise InputError(f"{name!r} is for schemes such as d-choices; look-ahead takes threshold")
-        checked_threshold(options.get("threshold"), workers)
-        return found.name
-    if found.kind is Kind.PLANNED:
+def check_stream_scheme(scheme: str | None, workers: int, options: Mapping[str, Any]) -> tuple[str, float]:
+    """Return the name of a scheme for a stream and the share from which a key is hot; refuse others, without Spark."""
+    name = LOOK_AHEAD if scheme is None else scheme
+    if resolve(name).kind is Kind.PLANNED:
         raise InputError(
             f"scheme planned needs all rows before it routes the first: use {LOOK_AHEAD} or d-choices on a stream"
         )
-    SenderSettings.of(online_scheme(found.name), workers, **found.accept(options, also=("seed",)))
-    return found.name
+    return check_scheme(name, workers, options)
 
 
-@dataclass(frozen=True)
-class Computed:
-    """What a query computes: a stream, its output mode, and a function that merges a micro-batch."""
+def check_same_run(checkpoint: str, settings: Mapping[str, Any]) -> bool:
+    """Store the settings that identify the stream in the checkpoint; return whether the run resumes.
 
-    stream: DataFrame
-    mode: str
-    merged: Callable[[DataFrame], DataFrame]
-
-
-def computed(
-    source: Source,
-    aggregates: Mapping[str, str],
-    rows: str,
-    workers: int,
-    scheme: str,
-    watch: StreamWatch,
-    options: Mapping[str, Any],
-) -> Computed:
-    """Define what the query computes per batch and key: the aggregates, and the number of rows in the column `rows`.
-
-    In the stage that reads the spread, partition w is worker w: there Spark computes the partial states. It merges them
-    by key in the next stage.
+    A run that resumes must read the same stream, because Spark's offsets mean nothing in another one: a checkpoint
+    with other settings is refused.
     """
-    how = routing_of(scheme, workers, None, 0, options)
-    threshold = options.get("threshold")  # the watch uses it with any scheme
-    keys = source.key
-    spread_rows = spread(source.rows, keys, workers, scheme, watch=watch, **{**keywords(how), "threshold": threshold})
-
-    def merged(batch: DataFrame) -> DataFrame:
-        calls = [F.expr(call).alias(name) for name, call in aggregates.items()]
-        return batch.groupBy(*(column(batch, name) for name in source.key)).agg(*calls, F.count("*").alias(rows))
-
-    return Computed(spread_rows, "append", merged)
+    folder, now = Folder(checkpoint), json.loads(json.dumps(settings))
+    try:
+        resumes = folder.has("offsets")  # else the first batch never started
+        stored = json.loads(folder.read("keyspread", _SETTINGS)) if folder.has("keyspread", _SETTINGS) else None
+        if not resumes:
+            folder.write(json.dumps(now).encode(), "keyspread", _SETTINGS)
+            return False
+    except (OSError, ValueError) as problem:
+        raise InputError(
+            f"--checkpoint {checkpoint} cannot be used ({problem}): use a folder on this machine, or an address that "
+            "pyarrow knows (s3a://, gs://, hdfs://)"
+        ) from None
+    if stored is None:
+        raise InputError(f"--checkpoint {checkpoint} belongs to a query of another program: choose another folder")
+    for name in sorted({*stored, *now}):
+        if stored.get(name) != now.get(name):
+            was, given = (json.dumps(found.get(name), ensure_ascii=False) for found in (stored, now))
+            raise InputError(
+                f"--checkpoint {checkpoint} belongs to another run ({name} was {was}, got {given}): "
+                "use that, or another folder"
+            )
+    return True
 
 
 class RunningStream:
@@ -132,11 +84,6 @@ class RunningStream:
     def rows(self) -> int:
         """The rows of these batches."""
         return self._sink.rows
-
-    @property
-    def rows_so_far(self) -> int:
-        """The rows of all batches, including those of earlier runs."""
-        return self._sink.rows_so_far
 
     def continues(self) -> bool:
         """Return whether more batches will come; raise the error of a query that failed."""
@@ -166,21 +113,19 @@ def start_stream(
     *,
     checkpoint: str,
     watch: StreamWatch,
-    trigger: float = 1.0,
     batches: int | None = None,
-    aggregates: Mapping[str, str] | None = None,
-    results: Results | None = None,
+    out: str | None = None,
     **options: Any,
 ) -> RunningStream:
-    """Start to spread and aggregate a stream: one micro-batch every `trigger` seconds, at most `batches` of them."""
-    wanted = wanted_aggregates(source, aggregates)
-    rows = free_name(source.rows, "rows")
-    what = computed(source, wanted, rows, workers, scheme, watch, options)
-    watch.malformed_in(source.observed)
-    sink = _Sink(what.merged, rows, results, RunRecord(checkpoint), batches)
-    writer = what.stream.writeStream.foreachBatch(sink).outputMode(what.mode)
-    writer = writer.option("checkpointLocation", for_spark(checkpoint))
-    return RunningStream(writer.trigger(processingTime=f"{round(trigger * 1000)} milliseconds").start(), sink)
+    """Start to route and count a stream: one micro-batch per second, at most `batches` of them.
+
+    With `out`, the counts of each batch are written there, into a folder of their own. `options` are those of the
+    scheme.
+    """
+    routed = spread(source.rows, source.key, workers, scheme, watch=watch, **keywords(scheme, options))
+    sink = _Sink(source, out, batches)
+    query = routed.writeStream.foreachBatch(sink).option("checkpointLocation", for_spark(checkpoint))
+    return RunningStream(query.trigger(processingTime=TRIGGER).start(), sink)
 
 
 class _Refused(Exception):  # noqa: N818  (not an error: it keeps a batch from starting)
@@ -188,20 +133,14 @@ class _Refused(Exception):  # noqa: N818  (not an error: it keeps a batch from s
 
 
 class _Sink:
-    """Merges and writes every micro-batch; once `stopping` is set, no further batch starts."""
+    """Counts and writes every micro-batch; once `stopping` is set, no further batch starts."""
 
-    def __init__(
-        self,
-        merged: Callable[[DataFrame], DataFrame],
-        rows: str,
-        results: Results | None,
-        record: RunRecord,
-        most: int | None,
-    ) -> None:
-        self._merged, self._rows, self._results, self._record, self._most = merged, rows, results, record, most
+    def __init__(self, source: Source, out: str | None, most: int | None) -> None:
+        self._key, self._out, self._most = source.key, out, most
+        self._count = count_column(source.rows)
         self.stopping = threading.Event()
         self.refused = False
-        self.batches, self.rows, self.rows_so_far = 0, 0, record.rows_so_far()
+        self.batches, self.rows = 0, 0
 
     @property
     def full(self) -> bool:
@@ -211,17 +150,20 @@ class _Sink:
         if self.full or self.stopping.is_set():
             self.refused = True
             raise _Refused
-        found = self._merged(batch)
-        if self._results is not None:
-            found = found.persist()  # read twice, computed once
+        # In the stage that reads the exchange, partition w is worker w: there Spark counts the worker's rows of a key.
+        # It merges these counts in the next stage.
+        key = [column(batch, name) for name in self._key]
+        counted = batch.groupBy(*key).agg(F.count(F.lit(1)).alias(self._count))
+        if self._out is not None:
+            counted = counted.persist()  # read twice, computed once
         try:
-            rows = int(found.agg(F.coalesce(F.sum(self._rows), F.lit(0))).collect()[0][0])
-            if self._results is not None and rows:
-                folder = posixpath.join(for_spark(self._results.path), f"{_BATCH}{number}")
-                sinks.save(found.drop(self._rows), folder, self._results.format, "overwrite")
+            rows = int(counted.agg(F.coalesce(F.sum(self._count), F.lit(0))).collect()[0][0])
+            if self._out is not None and rows:
+                # Spark reads a folder batch=7 as a value of the column batch. A batch that is retried replaces its own.
+                folder = posixpath.join(self._out, f"batch={number}")
+                writer(counted, self._out).mode("overwrite").save(for_spark(folder))
         finally:
-            if self._results is not None:
-                found.unpersist()
-        self.rows_so_far = self._record.add(number, rows)
+            if self._out is not None:
+                counted.unpersist()
         self.rows += rows
         self.batches += 1

@@ -1,11 +1,14 @@
-"""The page as text: `page.html` with the data of a run in it. It is the same page live and as a file."""
+"""The page as text: the template `page.html` with the data of a run in it. It is the same page live and as a file."""
 
 import json
+from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_DATA = "/*data*/null"
-_LIVE = 'data-live="no"'
+from keyspread.errors import ExtraMissingError
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 
 def render(snapshot: dict[str, Any], live: bool = False) -> str:
@@ -15,9 +18,19 @@ def render(snapshot: dict[str, Any], live: bool = False) -> str:
     >>> page.count("<script"), page.count("</script>")
     (2, 2)
     """
-    page = files("keyspread.live_page").joinpath("page.html").read_text(encoding="utf-8")
-    page = page.replace(_DATA, in_script(snapshot), 1)
-    return page.replace(_LIVE, 'data-live="yes"', 1) if live else page
+    from markupsafe import Markup
+
+    return _template().render(data=Markup(in_script(snapshot)), live=live)
+
+
+@lru_cache(maxsize=1)
+def _template() -> "Template":
+    try:
+        from jinja2 import Environment
+    except ModuleNotFoundError as error:
+        raise ExtraMissingError("a page needs jinja2, which is not installed: pip install 'keyspread[page]'") from error
+    source = files("keyspread.live_page").joinpath("page.html").read_text(encoding="utf-8")
+    return Environment(autoescape=True, keep_trailing_newline=True).from_string(source)
 
 
 def in_script(value: Any) -> str:

@@ -136,7 +136,7 @@ def _packages_found(errors: StartupErrors) -> Iterator[StartupErrors]:
         raise InputError(
             f"Spark cannot download {', '.join(errors.unresolved)} (spark.jars.packages): it is in no local cache, and "
             "no repository has it; check the version and the network, or pass the jars and their dependencies: "
-            'session(**{"spark.jars": "a.jar,b.jar"}), or keyspread run --jars a.jar,b.jar'
+            'session(**{"spark.jars": "a.jar,b.jar"}), or keyspread run --option spark.jars=a.jar,b.jar'
         ) from None
 
 

@@ -1,13 +1,10 @@
-"""Every command: one name per option, old names that still work, and a --help without types and old names."""
-
-import json
+"""Every command: one name per option, and a --help without types."""
 
 import pytest
 
 pytest.importorskip("typer")
 
 from keyspread.cli import main
-from keyspread.cli.options.command import OLD_NAMES
 
 COMMANDS = [
     [],
@@ -23,7 +20,6 @@ COMMANDS = [
     ["bench", "deployment"],
     ["doctor"],
 ]
-SMALL = ["--messages", "2000", "--keys", "50", "--workers", "3", "--windows", "2"]
 
 
 @pytest.fixture
@@ -38,13 +34,6 @@ def run(capsys, monkeypatch):
     return run
 
 
-@pytest.fixture
-def stream_file(tmp_path):
-    path = tmp_path / "stream.tsv"
-    path.write_text("1\ta\n2\tb\n3\ta\n")
-    return path
-
-
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_fits_80_columns_and_shows_no_types(run, command):
     code, out, err = run(*command, "--help")
@@ -54,78 +43,10 @@ def test_help_fits_80_columns_and_shows_no_types(run, command):
     assert "[default" not in out
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_help_shows_no_old_name(run, command):
-    shown = set(run(*command, "--help")[1].split())
-    # Two old names are names of other options in other commands.
-    old_here = {"reproduce": "--scale", "bench deployment": "--rate"}.get(" ".join(command))
-    others = {"--scale", "--rate"} - {old_here}
-    assert not ({name for names in OLD_NAMES.values() for name in names} - others) & shown
-
-
-def test_usage_has_no_hidden_arguments(run):
-    assert "Usage: keyspread compare [OPTIONS]  " in run("compare", "--help")[1]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["simulate", "--input", "{file}", "--workers", "2", "--senders", "3", "--counters", "40", "--messages", "2"],
-        ["simulate", "--stream", "{file}", "--workers", "2", "--sources", "3", "--capacity", "40", "--limit", "2"],
-        ["simulate", "--source={file}", "--workers", "2", "--partitions=3", "--capacity=40", "--messages=2"],
-    ],
-)
-def test_old_names_of_simulate(run, stream_file, arguments):
-    code, out, err = run(*(argument.format(file=stream_file) for argument in arguments), "--scheme", "dc", "--json")
-    assert (code, err) == (0, "")
-    given = json.loads(out)
-    expected = {"input": str(stream_file), "sources": 3, "counters": 40, "messages": 2, "scheme": "d-choices"}
-    assert {name: given[name] for name in expected} == expected
-
-
-@pytest.mark.parametrize("command", [["compare"], ["datasets", "describe"]])
-@pytest.mark.parametrize("how", [["--input", "{file}"], ["{file}"], ["--stream", "{file}"]])
-def test_the_input_may_be_a_positional_argument(run, stream_file, command, how):
-    code, out, _ = run(*command, *(part.format(file=stream_file) for part in how), "--windows", "1", "--json")
-    assert code == 0
-    assert json.loads(out)["input"] == str(stream_file)
-
-
-def test_old_arguments_of_make(run, tmp_path):
-    one, two = tmp_path / "one.tsv", tmp_path / "two.tsv"
-    options = ["--messages", "50", "--keys", "9", "--every", "10"]
-    assert run("datasets", "make", "drift", one, *options)[0] == 0
-    assert run("datasets", "make", "--input", "drift", "--out", two, *options)[0] == 0
-    assert one.read_bytes() == two.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (["reproduce", "--scale", "huge"], ["reproduce", "--size", "huge"]),
-        (["reproduce", "3", "--data", "nowhere"], ["reproduce", "3", "--input", "nowhere"]),
-        (["reproduce", "--limit", "5"], ["reproduce", "--messages", "5"]),
-        (["bench", "deployment", "--rate", "-1"], ["bench", "deployment", "--utilization", "-1"]),
-        (["bench", "deployment", "--sources", "0"], ["bench", "deployment", "--senders", "0"]),
-        (["run", "--source", "nowhere.csv"], ["run", "--input", "nowhere.csv"]),
-        (["run", "--source", "kafka"], ["run", "--input", "kafka"]),
-        (["run", "--partitions", "0"], ["run", "--senders", "0"]),
-        (["run", "--scheme", "dc", "--capacity", "0"], ["run", "--scheme", "dc", "--counters", "0"]),
-    ],
-)
-def test_an_old_name_gives_the_same_error(run, tmp_path, monkeypatch, old, new):
-    pytest.importorskip("pyspark")
-    monkeypatch.chdir(tmp_path)
-    code, out, err = run(*old)
+@pytest.mark.parametrize("line", ["compare stream.tsv", "simulate --stream zipf", "run --source zipf"])
+def test_there_is_one_way_to_name_the_input(run, line):
+    code, out, err = run(*line.split())
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "No such option" not in err
-    assert run(*new) == (code, out, err)
-
-
-def test_an_old_name_does_not_work_where_the_option_does_not_exist(run):
-    code, _, err = run("compare", "--capacity", "5")
-    assert code == 2
-    assert "--capacity" in err
 
 
 def test_every_option_means_the_same_everywhere():
@@ -148,11 +69,9 @@ def test_every_option_means_the_same_everywhere():
     kinds = {option: {one.metavar or "" for one in users.values()} for option, users in found.items()}
     assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {
         "--input": {"NAME|PATH", "NAME", "PATH"},  # make only generates, reproduce only reads files
-        "--out": {"PATH", "FILE"},
+        "--out": {"PATH", "FILE", "PATH|TABLE"},
         "--work": {"WORK", "NAME"},  # run: with the time per row, such as wait:1ms
     }
     reads_input = {"run", "simulate", "compare", "datasets describe", "datasets make", "reproduce"}
     assert set(found["--input"]) == {f"keyspread {name}" for name in reads_input}
-    assert set(found["--senders"]) == {
-        f"keyspread {name}" for name in ("run", "simulate", "compare", "bench deployment")
-    }
+    assert set(found["--senders"]) == {f"keyspread {name}" for name in ("simulate", "compare", "bench deployment")}

@@ -1,4 +1,4 @@
-"""The screen of `keyspread run`: it fits the terminal, and its verdict is honest."""
+"""The screens of `keyspread run`: they fit the terminal, and their verdicts are honest."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,19 @@ pytest.importorskip("pyspark")
 pytest.importorskip("rich")
 
 from keyspread.cli.screens.gain import show, verdict
-from keyspread.job.gain import Gain, TimedKey, WorkerLoads
-from keyspread.job.sources import Malformed, Source
+from keyspread.cli.screens.job_result import show as show_result
+from keyspread.cli.screens.job_result import verdict as verdict_of_scheme
+from keyspread.job.batch_job import HotKey, JobResult, Outcome
+from keyspread.job.gain import Gain
+from keyspread.job.sources import Source
 from keyspread.job.work import Work
 
+KEYS = ["x" * 200, "", "Größe\nzwei", None, "[b]bold[/b]\x1b[31m"]
+HOTTEST = tuple(HotKey({"k": key}, 4_000_000_000, 2000) for key in KEYS)
 
-def loads(*rows):
-    return WorkerLoads(np.array(rows), np.array(rows) // 2)
+
+def loads(*rows, scheme="", replicas=9):
+    return Outcome(scheme, np.array(rows), np.array(rows) // 2, replicas)
 
 
 def gain(plain, salted, spread, work="wait:1ms", workers=4, hottest=(), **more):
@@ -22,39 +28,85 @@ def gain(plain, salted, spread, work="wait:1ms", workers=4, hottest=(), **more):
     given = {"rows": 100, "timed_rows": 100, "slots": workers, "loads": {"plain groupBy": uneven, "keyspread": even}}
     given |= {"source": Source(None, ("k",), "rows.csv", {}), "workers": workers, "work": Work.of(work), "keys": 9}
     given |= {"threshold": 0.05, "hot_keys": 2, "rounds": rounds, "hottest": hottest, "way": "planned: because"}
-    return Gain(**{**given, "malformed": Malformed(), "preparation": {}, **more})
+    return Gain(**given | more)
 
 
-def screen_of(found, capsys, monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    show(found)
-    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    assert max(map(len, lines)) <= columns
-    return lines
+def result(*outcomes, hottest=()):
+    rows, workers = int(outcomes[0].loads.sum()), len(outcomes[0].loads)
+    return JobResult(
+        source=Source(None, ("k",), "rows.csv", {}),
+        scheme=outcomes[0].scheme,
+        workers=workers,
+        threshold=0.2,
+        rows=rows,
+        keys=5,
+        hot_keys=1,
+        choices=2,
+        outcomes=outcomes,
+        hottest=tuple(hottest),
+        plan=None,
+        seconds={"comparing schemes": 1.25},
+        merged=None,
+    )
 
 
-@pytest.mark.parametrize("columns", [80, 120, 200])
+@pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.parametrize("workers", [1, 4, 20, 21, 2000])
-def test_any_number_of_workers_fits(capsys, monkeypatch, columns, workers):
-    keys = ["x" * 200, "", "Größe\nzwei", None, "[b]bold[/b]"]
-    hottest = tuple(TimedKey(key, 4_000_000_000, 2000) for key in keys)
-    found = gain(9.0, 5.0, 3.0, workers=workers, hottest=hottest, rows=10**9)
-    lines = screen_of(found, capsys, monkeypatch, columns)
-    assert lines[1] == f"1 ms of waiting per row, {workers:,} worker{'s' if workers > 1 else ''}: rows.csv"
-    assert lines[2] == "100 rows (a random sample of 1,000,000,000), 9 keys, 2 of them hot"
-    assert sum(line.startswith("worker ") for line in lines) == (workers if workers <= 20 else 0)
-    begin = next(place for place, line in enumerate(lines) if line.startswith("hottest keys"))
-    assert [line.split()[0] for line in lines[begin + 2 : begin + 6]] == ["''", "Größe", "null", "[b]bold[/b]"]
+def test_any_number_of_workers_and_any_key_fit(capsys, monkeypatch, columns, workers):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    show(gain(9.0, 5.0, 3.0, workers=workers, hottest=HOTTEST, rows=10**9))
+    timed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    usual = loads(*range(10**9, 10**9 + workers), scheme="key")
+    show_result(result(loads(*[10**9] * workers, scheme="planned", replicas=10**9), usual, hottest=HOTTEST))
+    routed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    many = f"{workers:,} worker{'s' if workers > 1 else ''}"
+    assert timed[1] == f"1 ms of waiting per row, {many}: seconds of three ways"
+    assert "100 rows (a random sample of 1,000,000,000), 9 keys, 2 of them hot" in " ".join(timed)
+    assert routed[1] == f"planned, {many}: rows.csv"
+    assert f"they need d = 2 of {workers:,} workers" in " ".join(routed)
+    for lines in (timed, routed):
+        assert max(map(len, lines)) <= columns
+        assert sum(line.startswith("worker ") for line in lines) == (workers if workers <= 20 else 0)
+        begin = next(place for place, line in enumerate(lines) if line.startswith("hottest keys"))
+        assert [line.split()[0] for line in lines[begin + 2 : begin + 6]] == ["''", "Größe", "null", "[b]bold[/b]?[31m"]
 
 
-def test_seconds_and_gains(capsys, monkeypatch):
-    lines = screen_of(gain(9.0, 4.5, 3.0), capsys, monkeypatch, 80)
-    assert [line.split("█")[0].split() + line.split("█")[-1].split() for line in lines[5:8]] == [
-        ["plain", "groupBy", "9.0"],
-        ["salting", "by", "hand", "4.5", "2.0", "×"],
-        ["keyspread", "3.0", "3.0", "×"],
+def test_seconds_and_gains():
+    lines = str(gain(9.0, 4.5, 3.0)).splitlines()
+    bars = [line for line in lines if " s" in line and "█" in line][:3]
+    assert [line.split("█")[0].split() + line.split("█")[-1].split() for line in bars] == [
+        ["plain", "groupBy", "9.0", "s"],
+        ["salting", "by", "hand", "4.5", "s", "·", "2.0", "×", "as", "fast"],
+        ["keyspread", "3.0", "s", "·", "3.0", "×", "as", "fast"],
     ]
-    assert lines[5].count("█") == 2 * lines[6].count("█") == 3 * lines[7].count("█")
+    full = [line.count("█") for line in bars]
+    assert full == [pytest.approx(full[0] / part, abs=1) for part in (1, 2, 3)]
+
+
+def test_bars_side_by_side_share_a_scale():
+    lines = str(result(loads(10, 10, scheme="planned"), loads(19, 1, scheme="key"))).splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith("█ hot keys"))
+    assert lines[at + 2].split() == [
+        "worker",
+        "0",
+        "██████▒▒▒▒▒▒│",
+        "50.00",
+        "%",
+        "███████████▒▒▒▒▒▒▒▒▒▒▒▒",
+        "95.00",
+        "%",
+    ]
+    assert lines[at + 3].split() == ["worker", "1", "██████▒▒▒▒▒▒│", "50.00", "%", "▒", "│", "5.00", "%"]
+
+
+def test_the_verdict_on_a_scheme_is_honest():
+    even, uneven = loads(5, 5, 5, 5, scheme="planned"), loads(14, 2, 2, 2, scheme="key")
+    usual = loads(5, 5, 5, 5, scheme="key")
+    assert verdict_of_scheme(result(even, uneven)) == "Key grouping would have kept one worker busy 2.8 × as long."
+    assert "as even here" in verdict_of_scheme(result(even, usual))
+    assert "no other scheme can gain much" in verdict_of_scheme(result(usual))
+    assert "2.8 × its even share: --scheme planned" in verdict_of_scheme(result(uneven))
+    assert "There is one worker" in verdict_of_scheme(result(loads(5, scheme="planned"), loads(5, scheme="key")))
 
 
 @pytest.mark.parametrize(

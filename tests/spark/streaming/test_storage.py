@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from keyspread import InputError
-from keyspread.job.run_record import RunRecord
+from keyspread.job.stream_job import check_same_run
 from keyspread.spark.streaming.storage import Folder
 
 
@@ -33,6 +33,6 @@ def test_an_address_that_pyarrow_does_not_know_is_never_a_local_folder(tmp_path,
     for action in (lambda folder: folder.has("a"), lambda folder: folder.write(b"one", "a")):
         with pytest.raises(OSError, match=r"pyarrow has no file system for (dbfs|myfs):"):
             action(Folder(address))
-    with pytest.raises(InputError, match=r"--checkpoint .* cannot be opened .*: use a folder on this machine, or"):
-        RunRecord(address).resumes({})
+    with pytest.raises(InputError, match=r"--checkpoint .* cannot be used .*: use a folder on this machine, or"):
+        check_same_run(address, {})
     assert os.listdir(tmp_path) == []

@@ -6,7 +6,7 @@ from typing import Any
 from keyspread.cli.json_output import print_json
 from keyspread.cli.options import routing
 from keyspread.cli.options.groups import option_groups
-from keyspread.cli.options.input import OldArgument, StreamInput, given
+from keyspread.cli.options.input import StreamInput, given
 from keyspread.cli.options.output import Json, Plot
 
 
@@ -28,7 +28,6 @@ class CompareRouting:
 def compare(
     stream: StreamInput,
     route: CompareRouting,
-    argument: OldArgument = None,
     windows: routing.Windows = 50,
     plot: Plot = None,
     as_json: Json = False,
@@ -46,7 +45,6 @@ def compare(
     from keyspread.evaluation.compare import ALL, RATE_INCLUDES, frontier
     from keyspread.evaluation.compare import compare as compare_schemes
 
-    stream = stream.with_argument(argument)
     checks.whole_number("senders", route.senders)
     if plot is not None:
         check_plot(plot)

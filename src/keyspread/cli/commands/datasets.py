@@ -8,7 +8,7 @@ import typer
 from keyspread.cli.json_output import print_json
 from keyspread.cli.options.command import Command, CommandGroup
 from keyspread.cli.options.groups import option_groups
-from keyspread.cli.options.input import GeneratedInput, OldArgument, StreamInput
+from keyspread.cli.options.input import GeneratedInput, StreamInput
 from keyspread.cli.options.output import Json, Overwrite, Plot, Top, output
 from keyspread.cli.options.parsers import COUNT, FILE
 from keyspread.cli.options.routing import Windows
@@ -55,7 +55,6 @@ def list_(
 @option_groups
 def describe(
     stream: StreamInput,
-    argument: OldArgument = None,
     top: Top = 10,
     windows: Windows = 10,
     workers: Annotated[
@@ -75,7 +74,6 @@ def describe(
     from keyspread.cli.screens.dataset import as_dict, show
     from keyspread.streams.profile import profile
 
-    stream = stream.with_argument(argument)
     checks.whole_number("top", top, minimum=0)
     checks.whole_number("windows", windows)
     checks.whole_number("workers", workers)
@@ -98,8 +96,6 @@ def describe(
 @option_groups
 def make(
     stream: GeneratedInput,
-    argument: OldArgument = None,
-    file: OldArgument = None,
     out: Annotated[str | None, output("File to write: .tsv, .tsv.gz or .parquet", **FILE)] = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -112,17 +108,15 @@ def make(
     from keyspread.streams.generated.catalog import DEFAULTS, named_stream
     from keyspread.streams.generated.writer import write_stream
 
-    stream = stream.with_argument(argument)
-    if out is None and file is None:
+    if out is None:
         raise InputError("--out is missing: name the file to write, such as --out stream.tsv.gz")
-    path = str(file if out is None else out)
     if stream.input.lower() in DEFAULTS:
         refuse_unused(stream.input, stream.parameters())
     generated = named_stream(stream.input, **stream.parameters())
-    with layout.late_progress(f"writing {os.path.basename(path)}", generated.messages) as progress:
-        write_stream(generated, path, overwrite=overwrite, progress=progress)
-    size = os.path.getsize(path) / 1e6
-    print(f"{generated.messages:,} messages of {generated.title} written to {path}, {size:,.1f} MB")
+    with layout.late_progress(f"writing {os.path.basename(out)}", generated.messages) as progress:
+        write_stream(generated, out, overwrite=overwrite, progress=progress)
+    size = os.path.getsize(out) / 1e6
+    print(f"{generated.messages:,} messages of {generated.title} written to {out}, {size:,.1f} MB")
 
 
 def _generated_streams() -> list[dict[str, Any]]:

@@ -1,106 +1,280 @@
 """`keyspread run`: a job on Spark, from an input to a result; a screen for people, JSON for machines.
 
-Without further options it runs the same work three ways and shows the seconds of each (run_timed.py). With a scheme it
-shows what the scheme does to the rows (run_scheme.py), with aggregates it runs Spark's own `groupBy` (run_plain.py),
-with --streaming a query on a stream (run_streaming.py). The options are in options/run.py.
+Without further options it runs the same work three ways and shows the seconds of each. With --scheme it shows what the
+scheme does to the rows, with --streaming a query on a stream (run_streaming.py). The options are in options/run.py.
 """
 
-from typing import Any
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from keyspread.cli.json_output import print_json
 from keyspread.cli.options.groups import option_groups
-from keyspread.cli.options.input import RunInput, given
-from keyspread.cli.options.kafka import KafkaOptions
-from keyspread.cli.options.page import PageOptions
-from keyspread.cli.options.run import (
-    RunOptions,
-    RunOutput,
-    RunRouting,
-    RunSpark,
-    RunTiming,
-    StreamingOptions,
-)
+from keyspread.cli.options.run import DEFAULT_WORK, RunInput, RunJob, RunOutput, RunStreaming
 from keyspread.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from keyspread.drawing.picture import Picture
+    from keyspread.job.sources import Files, Source
+    from keyspread.streams import GeneratedStream
+
+_MESSAGES = 24_000
+"""Of a generated stream: with 1 ms per row and 16 workers, three ways in two rounds take about half a minute."""
+_MOST_SLOTS = 64
+"""Every slot is a Python process on this machine."""
+_SHORT = 5_000_000
+"""Up to this many rows a run ends before the JVM's second compiler pays off; without it, the run uses 25 % less CPU."""
+_FAIL_FAST = {"mode": "FAILFAST", "columnPruning": "false"}
+"""A malformed line is an error; without column pruning, also one with too many columns."""
 
 
 @option_groups
-def run(
-    input: RunInput,
-    kafka: KafkaOptions,
-    timing: RunTiming,
-    routing: RunRouting,
-    streaming: StreamingOptions,
-    output: RunOutput,
-    page: PageOptions,
-    spark: RunSpark,
-) -> None:
+def run(input: RunInput, job: RunJob, streaming: RunStreaming, output: RunOutput) -> None:
     """Run a job with work per row three ways on Spark: plain groupBy, salting by hand, keyspread. Show what it gains.
 
-    With --scheme, show how the scheme spreads the rows over workers; with --aggregate, run Spark's own groupBy.
+    With --scheme, count the rows of each key on the workers that the scheme picks, merge the counts, and show the
+    balance; with --streaming, on a stream.
 
     [b]keyspread run[/b]
     [b]keyspread run --input clicks.csv --key user --work wait:5ms[/b]
-    [b]keyspread run --input clicks.csv --key user --aggregate 'total=sum(amount)' --out totals.parquet[/b]
-    [b]keyspread run --scheme d-choices --workers 50[/b]
-    [b]keyspread run --live --input drift --checkpoint here[/b]
+    [b]keyspread run --scheme d-choices --workers 50 --out counts.parquet[/b]
+    [b]keyspread run --streaming --input drift --page 4050[/b]
     """
-    from keyspread.cli.input_stream import refuse_unused
-
-    options = RunOptions(input, kafka, timing, routing, streaming, output, page, spark)
-    parameters = input.parameters()
-    parameters.pop("seed", None)  # it also seeds the senders, so every input uses it
-    columns = given(format=input.format, key=input.key_columns[0] if input.key_columns else None)
-    refuse_unused(input.input, parameters | columns, file_options=("format", "key"))
-    if streaming.streaming or streaming.live:
+    if streaming.streaming:
+        if job.work is not None:
+            raise InputError(f"--work is for a run without --streaming, got {job.work}: leave it out")
         from keyspread.cli.commands.run_streaming import run_streaming
 
-        _refuse(
-            {
-                "messages": input.messages,
-                "sample": routing.sample,
-                "plan-in": routing.plan_in,
-                "previous": routing.previous,
-                "plan-out": routing.plan_out,
-                "strict": input.strict or None,
-                "overwrite": output.overwrite or None,
-                "no-compare": output.no_compare or None,
-                **timing.given(),
-            },
-            "is for a run without --streaming",
-        )
-        run_streaming(options)
+        run_streaming(input, job, streaming, output)
         return
-    endless = {name: value for name, value in vars(streaming).items() if name not in ("streaming", "live")}
-    _refuse(
-        endless | {name.replace("_", "-"): value or None for name, value in vars(page).items()},
-        "is for --streaming only",
-    )
-    _run_bounded(options)
+    for name in ("checkpoint", "batches", "page"):
+        if getattr(streaming, name) is not None:
+            raise InputError(f"--{name} is for --streaming only, got {getattr(streaming, name)}: leave it out")
+    if job.scheme is None:
+        for name, value in (("scheme-option", job.scheme_option), ("out", output.out)):
+            if value:
+                shown = value if isinstance(value, str) else ", ".join(value)
+                raise InputError(f"--{name} needs --scheme, such as --scheme planned, got {shown}")
+        _time_three_ways(input, job, output)
+        return
+    if job.work is not None:
+        raise InputError(
+            f"--work is timed three ways, got {job.work} with --scheme {job.scheme}: leave one of them out"
+        )
+    _run_scheme(input, job, output)
 
 
-def _run_bounded(options: RunOptions) -> None:
-    """Run the job that the options ask for: by a scheme, by Spark alone, or three ways with the time of each."""
-    from keyspread.cli.commands.run_plain import run_plain
-    from keyspread.cli.commands.run_scheme import run_scheme
-    from keyspread.cli.commands.run_timed import run_timed
+def _time_three_ways(input: RunInput, job: RunJob, output: RunOutput) -> None:
+    """Run the same work by plain groupBy, salting by hand and keyspread, and print what they took."""
+    from keyspread.cli.screens import layout
+    from keyspread.cli.screens.gain import show
+    from keyspread.job.gain import ROUNDS, measure_gain
+    from keyspread.job.three_ways import WAYS
+    from keyspread.job.work import Work
 
-    scheme, result = options.routing.of_schemes(), options.output.of_results()
-    if options.output.no_compare:
-        scheme["no-compare"] = True
-    timing = options.timing.given()
-    if timing:
-        name = next(iter(timing))
-        _refuse(scheme, f"shows what a scheme does to the rows, --{name} times three ways")
-        _refuse(result, f"asks for a result, --{name} times three ways and keeps none")
-    if scheme:
-        run_scheme(options)
-    elif result:
-        run_plain(options)
+    work = Work.of(DEFAULT_WORK if job.work is None else job.work)
+    bounded = BoundedInput.of(input, job.workers, messages=_MESSAGES)
+    check_plot(output.plot)
+    # Every worker has its slot, whatever the machine has: the work waits.
+    master = f"local[{min(job.workers, _MOST_SLOTS)}]" if output.master is None else output.master
+    with running_spark(input, output, 2 + 1 + ROUNDS * len(WAYS), bounded, master=master) as (session, step):
+        gain = measure_gain(bounded.source(session), job.workers, work, progress=step)
+    draw_plot(gain.picture(), output.plot)
+    if output.as_json:
+        print_json({"input": input.input, **gain.to_dict()})
     else:
-        run_timed(options)
+        show(gain)
+        layout.written(output.plot)
 
 
-def _refuse(options: dict[str, Any], reason: str) -> None:
-    """Raise an error for the first of these options that was given."""
-    for name, value in options.items():
+def _run_scheme(input: RunInput, job: RunJob, output: RunOutput) -> None:
+    """Route by the scheme, count, merge, write what was asked for, and print the result."""
+    from keyspread.cli.screens import layout
+    from keyspread.cli.screens.job_result import show
+    from keyspread.job.batch_job import check_scheme, run_job
+    from keyspread.schemes import PLANNED
+
+    scheme, options = str(job.scheme), job.options()
+    name, _ = check_scheme(scheme, job.workers, options)
+    bounded = BoundedInput.of(input, job.workers)
+    check_plot(output.plot)
+    check_out(output.out)
+    steps = 3 + (name == PLANNED) + (output.out is not None)
+    with running_spark(input, output, steps, bounded) as (session, step):
+        result = run_job(bounded.source(session), job.workers, scheme, progress=step, **options)
+        if output.out is not None:
+            step("writing")
+            write_result(result.merged, output.out)
+        result.release()
+    draw_plot(result.picture(), output.plot)
+    if output.as_json:
+        print_json({"input": input.input, **result.to_dict(), "out": output.out})
+    else:
+        show(result)
+        layout.written(output.out, output.plot)
+
+
+@dataclass(frozen=True)
+class BoundedInput:
+    """An input that ends: a generated stream, or what Spark reads. Made by `of`, which needs no Spark."""
+
+    stream: "GeneratedStream | None"
+    senders: int | None
+    files: "Files | None"
+    key: tuple[str, ...]
+
+    @classmethod
+    def of(cls, input: RunInput, workers: int, **defaults: Any) -> "BoundedInput":
+        """Check the input without Spark; `defaults` replace those of the generated streams that take them."""
+        from keyspread import checks
+        from keyspread.streams import named_stream
+        from keyspread.streams.generated.catalog import DEFAULTS
+
+        checks.whole_number("workers", workers)
+        if not is_generated(input):
+            return cls(None, None, checked_files(input), tuple(input.key or ()))
+        refuse_for_generated(input)
+        parameters = input.generated()
+        if "rate" in parameters:
+            raise InputError(f"--option rate is for --streaming only, got {parameters['rate']:g}: leave it out")
+        senders = parameters.pop("senders", None)
+        if senders is not None:
+            checks.whole_number("senders", senders)
+        taken = DEFAULTS[input.input.lower()]
+        fitting = {name: value for name, value in defaults.items() if name in taken}
+        stream = named_stream(input.input, **fitting | parameters)
+        checks.whole_number("messages", stream.messages)
+        return cls(stream, senders, None, ())
+
+    def source(self, session: "SparkSession") -> "Source":
+        """Return the rows."""
+        from keyspread.job.sources import file_source, made_source
+
+        if self.stream is not None:
+            return made_source(session, self.stream, self.senders)
+        assert self.files is not None
+        return file_source(session, self.files, self.key)
+
+
+def is_generated(input: RunInput) -> bool:
+    """Return whether an input is a generated stream, as opposed to what Spark reads."""
+    from keyspread.streams.generated.catalog import NAMES
+
+    return input.input.lower() in NAMES and input.format is None
+
+
+def refuse_for_generated(input: RunInput) -> None:
+    """Refuse what a generated stream does not take."""
+    if input.key:
+        raise InputError(f"--key is for files, tables and topics, got {', '.join(input.key)} with {input.input}")
+
+
+def checked_files(input: RunInput, **defaults: str) -> "Files":
+    """Check a path, table or topic without Spark; `defaults` are reader options that the user may replace."""
+    from keyspread.job.sources import find_files
+
+    for name in ("skew", "keys", "messages"):
+        value = getattr(input, name)
         if value is not None:
-            raise InputError(f"--{name} {reason}{'' if value is True else f', got {value}'}: leave it out")
+            raise InputError(f"--{name} is for generated streams only, got {value:g} with {input.input}: leave it out")
+    named = {name: text for name, text in input.assignments().items() if not name.startswith("spark.")}
+    files = find_files(input.input, input.format, named)
+    if files.format in ("csv", "tsv", "json"):
+        lower = {name.lower() for name in named}
+        strict = {name: value for name, value in _FAIL_FAST.items() if name.lower() not in lower}
+        files = find_files(input.input, input.format, {**strict, **defaults, **named})
+    return files
+
+
+@contextmanager
+def running_spark(
+    input: RunInput, output: RunOutput, steps: int, bounded: BoundedInput | None, master: str | None = None
+) -> "Iterator[tuple[SparkSession, Callable[[str], None]]]":
+    """Yield a session and a function that names the current step, with standard error held and failures in one line."""
+    from keyspread.cli.screens import layout
+    from keyspread.cli.spark_session import failures_in_one_line, spark_session
+    from keyspread.cli.standard_error import hold_stderr
+    from keyspread.spark.launch.master import check_master
+
+    if output.master is not None:
+        check_master(output.master)
+    short = bounded is not None and bounded.stream is not None and bounded.stream.messages <= _SHORT
+    with hold_stderr(not output.verbose) as held, layout.steps(held.console, steps) as step:
+        step("starting Spark")
+        with (
+            spark_session(master or output.master, held, output.verbose, short, settings_of(input)) as session,
+            failures_in_one_line(output.verbose),
+            malformed_lines(input),
+        ):
+            yield session, step
+
+
+def settings_of(input: RunInput) -> dict[str, Any]:
+    """Return the settings of Spark that --option names, with the connector of a Kafka topic."""
+    from keyspread.job.sources import KAFKA
+    from keyspread.spark.kafka import with_kafka
+
+    settings = {name: text for name, text in input.assignments().items() if name.startswith("spark.")}
+    return with_kafka(settings) if (input.format or "").lower() == KAFKA else settings
+
+
+@contextmanager
+def malformed_lines(input: RunInput) -> Iterator[None]:
+    """Say how to go on when Spark stops at a malformed line."""
+    try:
+        yield
+    except Exception as problem:
+        if "MALFORMED_RECORD" in str(problem) or "Malformed record" in str(problem):
+            raise InputError(
+                f"{input.input}: a line does not match the format: fix it, or skip such lines with "
+                "--option mode=DROPMALFORMED"
+            ) from problem
+        raise
+
+
+def check_plot(path: str | None, ending: str = ".svg") -> None:
+    """Refuse a file that cannot be drawn, before Spark starts."""
+    if path is None:
+        return
+    from keyspread.cli.options.plot_file import check_place
+
+    if not path.lower().endswith(ending):
+        raise InputError(f"--plot must end in {ending} here, got {path}")
+    check_place(path)
+
+
+def draw_plot(picture: "Picture", path: str | None) -> None:
+    """Draw a result into an SVG file, without matplotlib."""
+    if path is None:
+        return
+    from keyspread.drawing.markup import as_svg
+
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(as_svg(picture))
+    except OSError as problem:
+        raise InputError(f"--plot {path} cannot be written ({problem.strerror}): name another file") from None
+
+
+def check_out(out: str | None) -> None:
+    """Refuse a path on this machine that exists, before anything is computed."""
+    from keyspread.job.sources import is_address, is_table, local_path
+
+    if out is not None and not is_table(out) and not is_address(out) and os.path.lexists(local_path(out)):
+        raise InputError(f"--out {out} exists already: choose another name")
+
+
+def write_result(rows: "DataFrame", out: str) -> None:
+    """Write rows with Spark's own writer, into a new folder or a new table."""
+    from keyspread.job.sources import for_spark, is_table, writer
+
+    if is_table(out):
+        rows.write.saveAsTable(out)
+    else:
+        writer(rows, out).save(for_spark(out))

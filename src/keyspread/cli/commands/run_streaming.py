@@ -1,19 +1,26 @@
-"""`keyspread run --streaming`: the main job on a stream, shown batch by batch, until it is stopped."""
+"""`keyspread run --streaming`: the pipeline on a stream, shown batch by batch, until it is stopped."""
 
 import os
 import queue
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from keyspread import checks
+from keyspread.cli.commands.run import (
+    check_plot,
+    checked_files,
+    is_generated,
+    malformed_lines,
+    refuse_for_generated,
+    settings_of,
+)
 from keyspread.cli.json_output import print_json
-from keyspread.cli.options.kafka import is_kafka, spark_settings
-from keyspread.cli.options.page import PageOptions
-from keyspread.cli.options.run import RunOptions
+from keyspread.cli.options.run import RunInput, RunJob, RunOutput, RunStreaming
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,103 +34,206 @@ if TYPE_CHECKING:
     from keyspread.spark.streaming.stream_watch import BatchSeen, StreamWatch
 
 _ENDLESS = ("zipf", "drift")
-_DEFAULT_RATE = 10_000.0
+_RATE = 10_000.0
+"""Rows per second of a generated stream."""
 _KEPT_BATCHES = 100
 """Batches that stay in memory; each is shown as soon as it is done."""
+_MOST_COUNTED = 100
+"""Hottest keys that are counted so that the choice of d is known, at most."""
+_TOKEN = "KEYSPREAD_PAGE_TOKEN"
+
+Show = Callable[["BatchSeen", int | None], None]
+"""Shows a batch, and the d that D-Choices takes for its hot keys."""
 
 
-def run_streaming(options: RunOptions) -> None:
+def run_streaming(input: RunInput, job: RunJob, streaming: RunStreaming, output: RunOutput) -> None:
     """Check everything, start the query, show every batch, and stop between two batches."""
     from keyspread.cli.interruption import stop_request
     from keyspread.cli.screens import layout
     from keyspread.cli.spark_session import failures_in_one_line, spark_session
     from keyspread.cli.standard_error import hold_stderr
-    from keyspread.job.run_record import RunRecord
-    from keyspread.job.stream_job import check_stream_options, find_results, start_stream
+    from keyspread.job.batch_job import TOP
+    from keyspread.job.stream_job import check_same_run, check_stream_scheme, start_stream
     from keyspread.spark.launch.master import check_master
     from keyspread.spark.streaming.stream_watch import StreamWatch
 
     # Check everything that can be checked without Spark before it starts.
-    routing, streaming, output, spark = options.routing, options.streaming, options.output, options.spark
-    aggregates = output.aggregates()
-    _check(options)
-    identity, read = _source(options)
-    scheme_options = routing.options()
-    scheme = check_stream_options(routing.scheme, routing.workers, scheme_options)
-    if spark.master is not None:
-        check_master(spark.master)
-    finished: queue.SimpleQueue[BatchSeen] = queue.SimpleQueue()
-    watch = StreamWatch(hottest=output.top, keep=_KEPT_BATCHES, then=[finished.put], hide_keys=options.page.hide_keys)
-    out = layout.console()
-    with _checkpoint(streaming.checkpoint) as checkpoint:
-        identity |= {"aggregate": aggregates or None, "out": output.out and _absolute(output.out)}
-        record = RunRecord(checkpoint)
-        resumes = record.resumes(identity)
-        results = None if output.out is None else find_results(output.out, output.out_format, resumes)
-        record.begin(identity)
-        with hold_stderr(not spark.verbose) as held, ExitStack() as running:
-            with layout.steps(held.console, 2) as step:
-                step("starting Spark")
-                settings = spark_settings(options.input.input, spark.jars)
-                session = running.enter_context(spark_session(spark.master, held, spark.verbose, settings=settings))
-                running.enter_context(failures_in_one_line(spark.verbose))
-                source = read(session)
-            stop = running.enter_context(stop_request())
-            title = f"{scheme}, {layout.many(routing.workers, 'worker')}: {source.title}"
-            running.enter_context(_page(options.page, watch, title, held.note))
-            stream = start_stream(
-                source,
-                routing.workers,
-                scheme,
-                checkpoint=checkpoint,
-                watch=watch,
-                trigger=streaming.interval,
-                batches=streaming.batches,
-                aggregates=aggregates,
-                results=results,
-                seed=options.input.seed or 0,
-                **scheme_options,
+    options = job.options()
+    scheme, threshold = check_stream_scheme(job.scheme, job.workers, options)
+    if streaming.batches is not None:
+        checks.whole_number("batches", streaming.batches)
+    address = page_address(streaming.page)
+    check_plot(output.plot, ending=".html")
+    if output.master is not None:
+        if output.master.startswith("sc://"):
+            raise InputError(
+                f"--streaming does not work with Spark Connect, got --master {output.master}: use spark://, yarn, …"
             )
-            running.callback(watch.close)
-            running.callback(stream.query.stop)
-            total = _Total(source, scheme, options)
-            show = running.enter_context(_batch_printer(options, title, out))
-            for batch in _until_stopped(stream, finished, stop, streaming.seconds):
-                total.add(batch)
-                show(batch)
-            watch.wait(stream.query)  # the last batches are reported a moment after they are done
-            while not finished.empty():
-                total.add(batch := finished.get())
-                show(batch)
-    total.print(stream, out)
+        check_master(output.master)
+    identity, read = _source(input)
+    hottest = min(int(1 / threshold) + 1, _MOST_COUNTED) if scheme == "d-choices" else TOP
+    finished: queue.SimpleQueue[BatchSeen] = queue.SimpleQueue()
+    watch = StreamWatch(hottest=hottest, keep=_KEPT_BATCHES, then=[finished.put])
+    out = layout.console()
+    with _checkpoint(streaming.checkpoint) as checkpoint, ExitStack() as running:
+        folder = _results(output.out)
+        resumes = check_same_run(checkpoint, identity | {"out": folder})
+        if folder is not None and not resumes and os.path.isdir(folder) and os.listdir(folder):
+            raise InputError(f"--out {output.out} is not empty: choose another folder, or resume with its --checkpoint")
+        held = running.enter_context(hold_stderr(not output.verbose))
+        with layout.steps(held.console, 2) as step:
+            step("starting Spark")
+            session = running.enter_context(
+                spark_session(output.master, held, output.verbose, settings=settings_of(input))
+            )
+            running.enter_context(failures_in_one_line(output.verbose))
+            running.enter_context(malformed_lines(input))
+            source = read(session)
+        stop = running.enter_context(stop_request())
+        title = f"{scheme}, {layout.many(job.workers, 'worker')}: {source.title}"
+        running.enter_context(_page(address, output.plot, watch, title, held.note))
+        stream = start_stream(
+            source,
+            job.workers,
+            scheme,
+            checkpoint=checkpoint,
+            watch=watch,
+            batches=streaming.batches,
+            out=folder,
+            **options,
+        )
+        running.callback(watch.close)
+        running.callback(stream.query.stop)
+        total = _Total(
+            {
+                **source.facts,
+                "key": list(source.key),
+                "scheme": scheme,
+                "workers": job.workers,
+                "checkpoint": streaming.checkpoint,
+                "out": output.out,
+            }
+        )
+        show = running.enter_context(_batch_printer(output.as_json, title, out))
+
+        def add(batch: "BatchSeen") -> None:
+            total.add(batch)
+            choices = _choices_of(scheme, batch, options)
+            show(replace(batch, hottest=batch.hottest[:TOP], workers_of=batch.workers_of[:TOP]), choices)
+
+        for batch in _until_stopped(stream, finished, stop):
+            add(batch)
+        watch.wait(stream.query)  # the last batches are reported a moment after they are done
+        while not finished.empty():
+            add(finished.get())
+    total.print(stream, out, input.input if output.as_json else None)
+
+
+def _source(input: RunInput) -> tuple[dict[str, Any], Callable[["SparkSession"], "Source"]]:
+    """Return the settings that identify the stream, as plain values, and a function that reads it with Spark."""
+    from keyspread.job.sources import KAFKA, TABLE, endless_source, file_source
+    from keyspread.streams import named_stream
+
+    if is_generated(input):
+        name = input.input.lower()
+        if name not in _ENDLESS:
+            raise InputError(f"--input {name} has an end: with --streaming, use zipf, drift, a folder or a topic")
+        refuse_for_generated(input)
+        parameters = input.generated()
+        if "messages" in parameters:
+            raise InputError(
+                "--messages is for a run without --streaming: use --batches, and --option rate=… for speed"
+            )
+        rate, senders = parameters.pop("rate", _RATE), parameters.pop("senders", None)
+        rows = checks.whole_number("rate", max(0, round(checks.number("rate", rate))))
+        if senders is not None:
+            checks.whole_number("senders", senders)
+        stream = named_stream(name, **parameters)
+        identity = {part: value for part, value in stream.parameters().items() if part != "messages"}
+        return {**identity, "seed": stream.seed}, lambda session: endless_source(session, stream, rows, senders)
+    files, key = checked_files(input), tuple(input.key or ())
+    if files.format not in (KAFKA, TABLE) and os.path.isfile(input.input):
+        raise InputError(
+            f"{input.input} is a single file: with --streaming, name a folder or a pattern, where new files may appear"
+        )
+    identity = {"source": files.address, "format": files.format, "key": list(key) or None}
+    return identity, lambda session: file_source(session, files, key, streaming=True)
+
+
+def _results(out: str | None) -> str | None:
+    """Return the address of the folder for results, one folder per batch; refuse what is no folder."""
+    from keyspread.job.sources import for_spark, is_address, is_table, local_path
+
+    if out is None:
+        return None
+    if is_table(out):
+        raise InputError(f"--out of a stream is a folder for its batches, got a table {out!r}: name a path like {out}/")
+    if is_address(out):
+        return for_spark(out)
+    if os.path.isfile(local_path(out)):
+        raise InputError(f"--out {out} is a file, but results are a folder: choose another name")
+    return local_path(out)
 
 
 @contextmanager
-def _page(page: PageOptions, watch: "StreamWatch", title: str, note: Callable[[str], None]) -> Iterator[None]:
-    """Serve the live page if it is wanted, and write it to its file when the stream has ended."""
-    if not page.wanted:
+def _checkpoint(folder: str | None) -> Iterator[str]:
+    """Yield the checkpoint folder; without one, a temporary folder that is removed afterwards."""
+    from keyspread.job.sources import is_address, local_path
+
+    if folder is not None:
+        if not is_address(folder) and os.path.isfile(folder):
+            raise InputError(f"--checkpoint must be a folder, {folder} is a file")
+        yield folder if is_address(folder) else local_path(folder)
+        return
+    temporary = tempfile.mkdtemp(prefix="keyspread-checkpoint-")
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def page_address(text: str | None) -> tuple[str, int] | None:
+    """'4050' → ('127.0.0.1', 4050); refuse an address that others could read without a token."""
+    if text is None:
+        return None
+    from keyspread.live_page.server import check_access, check_packages
+
+    check_packages("--page")
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not (port.isdecimal() and int(port) < 65536) or text.startswith(":"):
+        raise InputError(f"--page must be PORT or HOST:PORT, such as 4050, got {text!r}")
+    check_access(host, os.environ.get(_TOKEN) or None)
+    return host, int(port)
+
+
+@contextmanager
+def _page(
+    address: tuple[str, int] | None, file: str | None, watch: "StreamWatch", title: str, note: Callable[[str], None]
+) -> Iterator[None]:
+    """Serve the live page if it has an address, and write it to its file when the stream has ended."""
+    if address is None and file is None:
         yield
         return
     history = watch.record(title)
-    served = watch.serve(page.host, page.port, page.token) if page.page else None
+    served = None if address is None else watch.serve(*address, os.environ.get(_TOKEN) or None)
     if served is not None:
         note(f"live page: {served.url}")
     try:
         yield
     finally:
-        if page.page_out is not None:
-            history.save(page.page_out)
-            note(f"the page is in {page.page_out}")
+        if file is not None:
+            history.save(file)
+            note(f"the page is in {file}")
         if served is not None:
             served.close()
 
 
 def _until_stopped(
-    stream: "RunningStream", finished: "queue.SimpleQueue[BatchSeen]", stop: "threading.Event", seconds: float | None
+    stream: "RunningStream", finished: "queue.SimpleQueue[BatchSeen]", stop: "threading.Event"
 ) -> Iterator["BatchSeen"]:
-    """Yield batches as they finish, until there are enough of them, time is up, or a stop was requested."""
-    end = float("inf") if seconds is None else time.monotonic() + seconds
-    while stream.continues() and not stop.is_set() and time.monotonic() < end:
+    """Yield batches as they finish, until there are enough of them or a stop was requested."""
+    while stream.continues() and not stop.is_set():
         try:
             yield finished.get(timeout=0.1)
         except queue.Empty:
@@ -131,14 +241,24 @@ def _until_stopped(
     stream.stop()
 
 
+def _choices_of(scheme: str, batch: "BatchSeen", options: Mapping[str, Any]) -> int | None:
+    """Return the d that D-Choices takes for the hot keys of a batch; None if not all of them are known."""
+    from keyspread.job.batch_job import choices_of
+
+    if not batch.rows or batch.head is None or batch.head > len(batch.hottest):
+        return None
+    shares = [rows / batch.rows for _, rows in batch.hottest[: batch.head]]
+    return choices_of(scheme, batch.loads.size, shares, options)
+
+
 @contextmanager
-def _batch_printer(options: RunOptions, title: str, out: "Console") -> Iterator[Callable[["BatchSeen"], None]]:
+def _batch_printer(as_json: bool, title: str, out: "Console") -> Iterator[Show]:
     """Yield a function that shows a batch: as JSON, in a live picture on a terminal, or as a line of text."""
     from keyspread.cli.screens.live_view import BatchLines, LivePicture, draw_live
 
-    if options.output.as_json:
-        yield lambda batch: print_json(batch.to_dict(), type="batch")
-    elif options.streaming.live and out.is_terminal:
+    if as_json:
+        yield lambda batch, choices: print_json({**batch.to_dict(), "choices": choices}, type="batch")
+    elif out.is_terminal:
         picture = LivePicture(title, out)
         with draw_live(picture, out):
             yield picture.add
@@ -150,141 +270,31 @@ def _batch_printer(options: RunOptions, title: str, out: "Console") -> Iterator[
 class _Total:
     """The sums over all batches of a run."""
 
-    def __init__(self, source: "Source", scheme: str, options: RunOptions) -> None:
-        self._source, self._scheme, self._options = source, scheme, options
-        self._started = time.monotonic()
-        self._imbalance, self._worst, self._malformed, self._batches = 0.0, 0.0, 0, 0
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self._facts, self._started = facts, time.monotonic()
+        self._imbalance, self._worst, self._batches = 0.0, 0.0, 0
 
     def add(self, batch: "BatchSeen") -> None:
         """Add a batch; an empty batch has no imbalance and does not count."""
-        self._malformed += batch.malformed
         if batch.rows:
             self._imbalance += batch.imbalance
             self._worst = max(self._worst, batch.imbalance)
             self._batches += 1
 
-    def print(self, stream: "RunningStream", out: "Console") -> None:
-        """Print the total, and how to resume."""
+    def print(self, stream: "RunningStream", out: "Console", json_of: str | None) -> None:
+        """Print the total, and how to resume; as JSON if the name of the input is given for it."""
         from keyspread.cli.screens import layout
 
-        options, seconds = self._options, time.monotonic() - self._started
-        checkpoint = options.streaming.checkpoint
-        total = {
-            **self._source.facts,
-            "key": list(self._source.key),
-            "scheme": self._scheme,
-            "workers": options.routing.workers,
-            "batches": stream.batches,
-            "rows": stream.rows,
-            "rows_so_far": stream.rows_so_far,
-            "malformed": self._malformed,
-            "seconds": round(seconds, 2),
-            "mean_imbalance": self._imbalance / max(1, self._batches),
-            "worst_imbalance": self._worst,
-            "checkpoint": checkpoint,
-            "out": options.output.out,
-        }
-        if options.output.as_json:
-            print_json({"input": options.input.input, "total": total}, type="total")
+        seconds, mean = time.monotonic() - self._started, self._imbalance / max(1, self._batches)
+        if json_of is not None:
+            sums = {"batches": stream.batches, "rows": stream.rows, "seconds": round(seconds, 2)}
+            sums |= {"mean_imbalance": mean, "worst_imbalance": self._worst}
+            print_json({"input": json_of, "total": self._facts | sums}, type="total")
         else:
-            before = stream.rows_so_far - stream.rows
-            earlier = f"; {stream.rows_so_far:,} rows including earlier runs" if before else ""
             processed = f"{layout.many(stream.batches, 'batch')}, {layout.many(stream.rows, 'row')}"
-            out.print(f"{processed} in {seconds:.0f} s{earlier}")
-            out.print(f"imbalance: mean {total['mean_imbalance']:.1e}, worst {self._worst:.1e}")
-        if self._malformed:
-            layout.note(f"{self._source.title}: skipped {self._malformed:,} malformed")
-        if checkpoint is None:
+            out.print(f"{processed} in {seconds:.0f} s")
+            out.print(f"imbalance: mean {mean:.1e}, worst {self._worst:.1e}")
+        if self._facts["checkpoint"] is None:
             layout.note("this run cannot be resumed: it has no --checkpoint folder")
         else:
-            layout.note(f"run the same command again to resume from --checkpoint {checkpoint}")
-
-
-def _check(options: RunOptions) -> None:
-    input, streaming, output = options.input, options.streaming, options.output
-    options.page.check()
-    for name in ("rate", "trigger", "seconds"):
-        value = getattr(streaming, name)
-        if value is None:
-            continue
-        if value <= 0:
-            raise InputError(f"--{name} must be above 0, got {value:g}")
-        checks.not_negative(name, value)  # refuses what is too large, or not a number
-    if streaming.batches is not None:
-        checks.whole_number("batches", streaming.batches)
-    if streaming.live and output.as_json:
-        raise InputError("--live and --json show the same in two ways: leave one of them out")
-    master = options.spark.master
-    if master is not None and master.startswith("sc://"):
-        raise InputError(f"--streaming does not work with Spark Connect, got --master {master}: use spark://, yarn, …")
-    if output.out_format is not None and output.out is None:
-        raise InputError(f"--out-format {output.out_format} has no effect without --out")
-    options.kafka.check(input.input, input.format)
-    senders = options.routing.senders
-    if senders is not None:
-        checks.whole_number("senders", senders)
-        if input.input.lower() not in _ENDLESS:
-            raise InputError(f"--senders is for zipf and drift only with --streaming, got {senders}: leave it out")
-
-
-def _source(options: RunOptions) -> tuple[dict[str, Any], Callable[["SparkSession"], "Source"]]:
-    """Return the settings that identify the stream, as plain values, and a function that reads it with Spark."""
-    from keyspread.job.sources import file_source, find_files
-    from keyspread.job.stream_sources import endless_source, topic_source
-    from keyspread.streams import named_stream
-    from keyspread.streams.generated.catalog import NAMES
-
-    input, kafka, streaming = options.input, options.kafka, options.streaming
-    name, key = input.input.lower(), input.key_columns
-    if name in _ENDLESS:
-        generated = named_stream(name, **input.parameters())
-        rate = _DEFAULT_RATE if streaming.rate is None else streaming.rate
-        rows = max(1, round(rate * streaming.interval))
-        identity = {part: value for part, value in generated.parameters().items() if part != "messages"}
-        return identity, lambda session: endless_source(session, generated, rows, options.routing.senders)
-    if name in NAMES:
-        raise InputError(f"--input {name} has an end: with --streaming, use zipf, drift, files or kafka")
-    if is_kafka(name):
-        identity = {"topic": kafka.topic, "schema": kafka.schema, "key": list(key) or None}
-        return identity, lambda session: topic_source(
-            session,
-            str(kafka.brokers),
-            str(kafka.topic),
-            key,
-            schema=kafka.schema,
-            max_rows=streaming.rows_per_batch,
-        )
-    if streaming.rate is not None:
-        raise InputError(
-            f"--rate is for zipf, drift and kafka only, got {streaming.rate:g} with {input.input}: leave it out"
-        )
-    if os.path.isfile(input.input):
-        raise InputError(
-            f"{input.input} is a single file: with --streaming, name a folder or a pattern, where new files may appear"
-        )
-    files = find_files(input.input, input.format)
-    identity = {"source": files.address, "format": files.format, "key": list(key) or None}
-    return identity, lambda session: file_source(session, files, key, streaming=True)
-
-
-@contextmanager
-def _checkpoint(given: str | None) -> Iterator[str]:
-    """Yield the checkpoint folder; without one, a temporary folder that is removed afterwards."""
-    from keyspread.job.addresses import is_address
-
-    if given is not None:
-        if not is_address(given) and os.path.isfile(given):
-            raise InputError(f"--checkpoint must be a folder, {given} is a file")
-        yield _absolute(given)
-        return
-    folder = tempfile.mkdtemp(prefix="keyspread-checkpoint-")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _absolute(path: str) -> str:
-    from keyspread.job.addresses import is_address, local_path
-
-    return path if is_address(path) else local_path(path)
+            layout.note(f"run the same command again to resume from --checkpoint {self._facts['checkpoint']}")

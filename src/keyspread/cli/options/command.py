@@ -1,46 +1,18 @@
-"""The command classes: how an option is listed in --help, and the old option names that still work."""
+"""The command classes: how commands and options are listed in --help."""
 
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-OLD_NAMES = {
-    "input": ("--stream", "--source", "--data"),
-    "senders": ("--sources", "--partitions"),
-    "counters": ("--capacity",),
-    "messages": ("--limit",),
-    "size": ("--scale",),
-    "utilization": ("--rate",),
-}
-"""Former names of an option, by its parameter. They work in every command that has the option; --help hides them."""
-
 _HELP_PANEL = "Help"
 
 
 class Command(TyperCommand):
-    """A command that accepts old option names, and whose --help shows neither them nor the type of a flag."""
+    """A command whose --help shows no types of flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, tidied for --help."""
         return _tidy(super().get_params(ctx))
-
-    def make_parser(self, ctx: Any) -> Any:
-        """Return the parser, which also knows the old names."""
-        parser = super().make_parser(ctx)
-        for parameter in self.get_params(ctx):
-            old = [name for name in OLD_NAMES.get(parameter.name, ()) if parameter.param_type_name == "option"]
-            if old:
-                action = "append" if parameter.multiple else "store"
-                parser.add_option(obj=parameter, opts=old, dest=parameter.name, action=action, nargs=1)
-        return parser
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the parts of the usage line, without hidden arguments."""
-        pieces = [self.options_metavar] if self.options_metavar else []
-        for parameter in self.get_params(ctx):
-            if not getattr(parameter, "hidden", False):
-                pieces += parameter.get_usage_pieces(ctx)
-        return pieces
 
 
 class CommandGroup(TyperGroup):

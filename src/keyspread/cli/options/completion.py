@@ -8,13 +8,6 @@ def streams() -> list[str]:
     return list(NAMES)
 
 
-def run_inputs() -> list[str]:
-    """Return what `keyspread run --input` takes besides files."""
-    from keyspread.cli.options.kafka import KAFKA
-
-    return [*streams(), KAFKA]
-
-
 def schemes() -> list[str]:
     """Return every scheme that can be simulated, published alternatives included."""
     from keyspread.schemes.registry import DESCRIPTORS
@@ -43,10 +36,5 @@ def formats() -> list[str]:
 
 
 def run_formats() -> list[str]:
-    """Return the formats of input files that `keyspread run` reads."""
-    return ["csv", "json", "parquet", "tsv"]  # as in job.sources, which would import Spark
-
-
-def result_formats() -> list[str]:
-    """Return the formats in which `keyspread run` writes results."""
-    return ["parquet", "csv"]
+    """Return formats that Spark's readers have; connectors may add others."""
+    return ["csv", "json", "kafka", "orc", "parquet", "table", "tsv"]

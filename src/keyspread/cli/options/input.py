@@ -1,7 +1,7 @@
 """The options that name and describe the input: the same in every command that reads or generates a stream."""
 
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
@@ -36,7 +36,7 @@ _STREAMS = "Generated stream (zipf, drift, wp, tw, ct: see [b]keyspread datasets
 StreamOrPath = Annotated[str, _input(f"{_STREAMS}, or a file, folder or pattern", completion.streams, "NAME|PATH")]
 StreamName = Annotated[str, _input(_STREAMS, completion.streams, "NAME")]
 RunInputName = Annotated[
-    str, _input(f"{_STREAMS}, kafka, or a file, folder or pattern", completion.run_inputs, "NAME|PATH")
+    str, _input(f"{_STREAMS}, or what Spark reads: a path, table or topic", completion.streams, "NAME|PATH")
 ]
 
 Skew = Annotated[
@@ -68,22 +68,9 @@ Format = Annotated[
         **NAME,
     ),
 ]
-RunFormat = Annotated[
-    str | None,
-    _files(
-        "csv, json, parquet or tsv (time<TAB>key)",
-        default="from the file name",
-        autocompletion=completion.run_formats,
-        **NAME,
-    ),
-]
 Key = Annotated[list[str] | None, _files("Column of the key: csv, json, parquet", **COLUMN)]
-RunKey = Annotated[list[str] | None, _files("Column of the key; repeat the option for several columns", **COLUMN)]
 Time = Annotated[str | None, _files("Column to sort by: csv, json, parquet", default="as in the file", **COLUMN)]
 Strict = Annotated[bool, _files("Stop with an error at the first malformed line", "--strict")]
-
-OldArgument = Annotated[str | None, typer.Argument(hidden=True, metavar="NAME|PATH")]
-"""The input as a positional argument: an old spelling of --input."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +91,6 @@ class GeneratedInput:
         """Return the parameters of the generated stream that were given."""
         law = given(skew=self.skew, keys=self.keys, messages=self.messages, every=self.every)
         return law | given(hottest=self.hottest, redrawn=self.redrawn, scale=self.scale, seed=self.seed)
-
-    def with_argument(self, argument: str | None) -> Self:
-        """Take the input from a positional argument, the old spelling, if there is one."""
-        if argument is None:
-            return self
-        if self.input != DEFAULT_INPUT:
-            raise InputError(f"the input is given twice, as --input {self.input} and as {argument}: leave one out")
-        return replace(self, input=argument)
 
 
 def one_column(key: list[str] | None) -> str | None:
@@ -136,22 +115,6 @@ class StreamInput(GeneratedInput):
     def parameters(self) -> dict[str, Any]:
         """Return the parameters that were given, of a generated stream or of files."""
         return super().parameters() | given(format=self.format, key=one_column(self.key), time=self.time)
-
-
-@dataclass(frozen=True)
-class RunInput(GeneratedInput):
-    """What `keyspread run` reads on Spark: a generated stream, files, or a Kafka topic."""
-
-    input: RunInputName = DEFAULT_INPUT
-    messages: MessagesToRun = None
-    format: RunFormat = None
-    key: RunKey = None
-    strict: Strict = False
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The columns of the key; empty if none was given."""
-        return tuple(self.key or ())
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ def check_plot(path: str) -> None:
     """Raise an error if the plot cannot be drawn or written."""
     if not path.lower().endswith(_ENDINGS):
         raise InputError(f"--plot must end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}, got {path}")
-    _check_place(path)
+    check_place(path)
     try:
         import keyspread.report.style  # noqa: F401
     except ModuleNotFoundError as error:
@@ -22,14 +22,8 @@ def check_plot(path: str) -> None:
         ) from error
 
 
-def check_svg(path: str) -> None:
-    """Raise an error if this is no place for an SVG, which we draw ourselves, without matplotlib."""
-    if not path.lower().endswith(".svg"):
-        raise InputError(f"--plot must end in .svg here, got {path}")
-    _check_place(path)
-
-
-def _check_place(path: str) -> None:
+def check_place(path: str) -> None:
+    """Raise an error if no file can be written here."""
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path):
         raise InputError(f"--plot {path} is a folder: name a file")

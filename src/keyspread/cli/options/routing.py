@@ -17,28 +17,11 @@ def routing(help: str, default: str | bool = True, **more: Any) -> Any:
 
 Workers = Annotated[int, routing("Number of workers", **COUNT)]
 Senders = Annotated[int, routing("Number of senders (sources) that share the stream", **COUNT)]
-SenderPartitions = Annotated[
-    int | None,
-    routing(
-        "Number of senders: input partitions that share the rows",
-        "8 for a generated stream, 4 with --streaming; files: as Spark splits them",
-        **COUNT,
-    ),
-]
 Scheme = Annotated[
     str,
     routing(
         "How a message is assigned to a worker: per-key, d-choices, w-choices, planned, look-ahead, key, …",
         autocompletion=completion.schemes,
-        **NAME,
-    ),
-]
-RunScheme = Annotated[
-    str | None,
-    routing(
-        "How a row is assigned to a worker: planned, per-key, d-choices, w-choices, key, …",
-        "planned; look-ahead for a stream",
-        autocompletion=completion.run_schemes,
         **NAME,
     ),
 ]

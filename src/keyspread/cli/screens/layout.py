@@ -1,11 +1,9 @@
-"""Parts of screens: tables, bars and progress that fit 80 columns, with or without colour or Unicode."""
+"""Parts of screens: tables, pictures and progress that fit 80 columns, with or without colour or Unicode."""
 
-import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 
 from rich.console import Console
 from rich.progress import (
@@ -20,9 +18,21 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from keyspread.drawing import text
+from keyspread.drawing.picture import Picture
+
 HEAD_STYLE, TAIL_STYLE, QUIET_STYLE = "dark_orange3", "steel_blue1", "bright_black"
-MOST_ROWS = 20
-"""Of more workers than this, only a few ranks are shown, from the busiest to the idlest."""
+MOST_COLUMNS = 120
+"""A picture is never wider than this."""
+_STYLES = {
+    "title": "bold",
+    "quiet": QUIET_STYLE,
+    "hot": HEAD_STYLE,
+    "tail": TAIL_STYLE,
+    "strong": "bold green4",
+    "other": "red3",
+}
+"""The styles of a picture, as rich names them."""
 
 _PATIENCE = 2.0
 """Seconds before a progress bar appears."""
@@ -36,6 +46,12 @@ def console() -> Console:
 def note(message: str) -> None:
     """Print a note on stderr, apart from the result."""
     print("keyspread: note:", " ".join(message.split()), file=sys.stderr)
+
+
+def written(*paths: str | None) -> None:
+    """Print which files and tables were written."""
+    for path in filter(None, paths):
+        console().print(Text(f"Written: {path}"), soft_wrap=True)
 
 
 def many(number_of: int, thing: str) -> str:
@@ -81,105 +97,24 @@ def verdicts(rows: Sequence[tuple[bool, bool, str, str, str]], screen: Console) 
     return table
 
 
-def load_bars(head: Sequence[int], tail: Sequence[int], screen: Console, width: int = 48) -> Table:
-    """Return one bar per worker: messages of hot keys, then of other keys, and a mark at an even share.
-
-    With more than MOST_ROWS workers, only some ranks have a bar.
-    """
-    signs = _bar_signs(screen)
-    loads = [above + below for above, below in zip(head, tail, strict=True)]
-    total, most = max(1, sum(loads)), max(1, *loads)
-    even = round(width * sum(loads) / len(loads) / most)
-    table = Table.grid(padding=(0, 1))
-    table.add_column(style=QUIET_STYLE, no_wrap=True)
-    table.add_column(justify="right", style=QUIET_STYLE, no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    for rank, worker in _rows(loads):
-        bar = _bar(head[worker], loads[worker], most, width, even, signs)
-        table.add_row(rank, f"worker {worker}", bar, f"{100 * loads[worker] / total:.2f} %")
-    return table
+def draw(picture: Picture, screen: Console) -> None:
+    """Print a picture, as wide as the screen but at most `MOST_COLUMNS`."""
+    for line in styled(picture, screen, min(screen.width, MOST_COLUMNS)):
+        # Not wrapped: the lines are short enough, and a terminal that lies about its width keeps them whole.
+        screen.print(line, soft_wrap=True)
 
 
-def bars_side_by_side(
-    loads: Mapping[str, tuple[Sequence[int], Sequence[int]]], screen: Console, width: int = 23
-) -> Table:
-    """Return the loads (hot keys, other keys) of several schemes: a bar per worker and scheme, all on one scale.
-
-    With more than MOST_ROWS workers, only some ranks have a bar; a row then shows different workers for each scheme.
-    """
-    signs = _bar_signs(screen)
-    totals = {name: [a + b for a, b in zip(head, tail, strict=True)] for name, (head, tail) in loads.items()}
-    most = max(1, *(max(total) for total in totals.values()))
-    first = next(iter(totals.values()))
-    even = round(width * sum(first) / len(first) / most)
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style=QUIET_STYLE, pad_edge=False)
-    table.add_column("", style=QUIET_STYLE, no_wrap=True)
-    for name in loads:
-        table.add_column(name, no_wrap=True)
-        table.add_column("", justify="right", no_wrap=True, min_width=9)
-    ranked = {name: _rows(total) for name, total in totals.items()}
-    for row, (rank, worker) in enumerate(next(iter(ranked.values()))):
-        cells: list[Text | str] = [rank or f"worker {worker}"]
-        for name, (head, _) in loads.items():
-            ranked_worker = ranked[name][row][1]
-            load = int(totals[name][ranked_worker])
-            bar = _bar(int(head[ranked_worker]), load, most, width, even, signs)
-            cells += [bar, f"{100 * load / max(1, sum(totals[name])):.2f} % "]
-        table.add_row(*cells)
-    return table
-
-
-def _bar_signs(screen: Console) -> tuple[str, str, str]:
-    return ("█", "▒", "│") if can_print(screen, "█▒│") else ("#", "=", "|")
-
-
-def _bar(head: int, load: int, most: int, width: int, even: int, signs: tuple[str, str, str]) -> Text:
-    full, light, mark = signs
-    head_end, end = round(width * head / most), round(width * load / most)
-    cells = [(full, HEAD_STYLE)] * head_end + [(light, TAIL_STYLE)] * (end - head_end)
-    cells += [(" ", "")] * (width + 1 - len(cells))
-    if end <= even:
-        cells[even] = (mark, QUIET_STYLE)
-    return Text.assemble(*cells)
-
-
-def bar_legend(screen: Console, hot_keys: bool = True) -> Text:
-    """Return what the shades and the mark mean; without `hot_keys` there is one shade, for all keys."""
-    full, light, mark = _bar_signs(screen)
-    even = ((mark, QUIET_STYLE), " even share")
-    if not hot_keys:
-        return Text.assemble((light, TAIL_STYLE), " rows  ", *even)
-    return Text.assemble((full, HEAD_STYLE), " hot keys  ", (light, TAIL_STYLE), " other keys  ", *even)
-
-
-def _rows(loads: Sequence[int]) -> list[tuple[str, int]]:
-    """Return the workers that get a bar, each with its rank where not all are shown."""
-    if len(loads) <= MOST_ROWS:
-        return [("", worker) for worker in range(len(loads))]
-    order = sorted(range(len(loads)), key=lambda worker: loads[worker])
-    last = len(order) - 1
-    shares = {"p90": 0.9, "p75": 0.75, "median": 0.5, "p25": 0.25, "p10": 0.1}
-    rows = [("busiest", order[-1]), ("2nd", order[-2]), ("3rd", order[-3])]
-    rows += [(name, order[round(last * share)]) for name, share in shares.items()]
-    return [*rows, ("idlest", order[0])]
+def styled(picture: Picture, screen: Console, width: int) -> Iterator[Text]:
+    """Yield the lines of a picture with colours, in characters that the screen can show."""
+    ascii_only = not can_print(screen, "█▒│▁×…")
+    for line in text.lines(picture, width, ascii_only=ascii_only):
+        yield Text.assemble(*((piece, _STYLES.get(style, style)) for piece, style in line))
 
 
 def sparkline(values: Sequence[float], screen: Console, width: int = 50) -> str:
-    """Return values over time as one line of marks, on a log scale; the lowest mark also stands for zero."""
-    marks = "▁▂▃▄▅▆▇█" if can_print(screen, "▁▂▃▄▅▆▇█") else "_.-~=+*#"
-    if len(values) > width:
-        # Keep the largest value of each section, so that no peak is lost.
-        borders = [len(values) * column // width for column in range(width + 1)]
-        values = [max(values[start:stop]) for start, stop in pairwise(borders)]
-    positive = [value for value in values if value > 0]
-    if not positive:
-        return marks[0] * len(values)
-    low, high = math.log(min(positive)), math.log(max(positive))
-    span = max(high - low, math.log(2))  # so that a tiny change looks tiny
-    return "".join(
-        marks[round((len(marks) - 1) * (math.log(value) - low) / span)] if value > 0 else marks[0] for value in values
-    )
+    """Return values over time as one line of marks that the screen can show."""
+    marks = text.sparkline(values, width)
+    return marks if can_print(screen, marks) else marks.translate(text.ASCII)
 
 
 @contextmanager

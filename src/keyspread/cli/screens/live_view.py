@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from keyspread.cli.input_stream import clean
 from keyspread.cli.screens import layout
+from keyspread.drawing.picture import Part, Picture, Trend, of_loads
+from keyspread.drawing.text import clean
 
 if TYPE_CHECKING:
     from keyspread.spark.streaming.stream_watch import BatchSeen
 
 _COURSE = 200
 """Batches whose imbalance is drawn, the most recent ones."""
-_NARROW, _WIDE = 60, 120
-"""Smallest and largest width of the picture, in columns."""
-_KEY_WIDTH = 14
+_KEYS = 3
+"""Hottest keys that a picture names."""
 
 
 class BatchLines:
@@ -30,25 +29,27 @@ class BatchLines:
         self._out = out
         self._has_header = False
 
-    def add(self, seen: "BatchSeen") -> None:
-        """Print the batch."""
+    def add(self, seen: "BatchSeen", choices: int | None = None) -> None:
+        """Print the batch; `choices` is the d of D-Choices."""
         if not self._has_header:
             self._has_header = True
-            self._print("batch", "rows", "seconds", "busiest", "imbalance", "hot keys", "hottest key")
+            self._print("batch", "rows", "seconds", "busiest", "imbalance", "hot keys", "d", "hottest key")
         key, rows = seen.hottest[0] if seen.hottest else ("", 0)
-        hottest = f"{_key(key)[:10]} {_percent(rows, seen.rows)}" if rows else ""
-        busiest = f"{_busiest(seen):.2f} ×" if layout.can_print(self._out, "×") else f"{_busiest(seen):.2f} x"
+        hottest = f"{_key(key, 10)} {_percent(rows, seen.rows)}" if rows else ""
+        ratio = float(seen.loads.max() * seen.loads.size / max(1, seen.rows))  # busiest worker ÷ even share
+        busiest = f"{ratio:.2f} ×" if layout.can_print(self._out, "×") else f"{ratio:.2f} x"
         counted = (f"{seen.batch:,}", f"{seen.rows:,}", f"{seen.seconds:.2f}", busiest, f"{seen.imbalance:.1e}")
-        self._print(*counted, "?" if seen.head is None else f"{seen.head:,}", hottest)
+        head, d = ("?" if number is None else f"{number:,}" for number in (seen.head, choices))
+        self._print(*counted, head, "" if choices is None else d, hottest)
 
     def _print(self, batch: str, rows: str, *rest: str) -> None:
-        seconds, busiest, imbalance, head, hottest = rest
-        line = f"{batch:>7} {rows:>11} {seconds:>7} {busiest:>7} {imbalance:>9} {head:>8} {hottest}"
+        seconds, busiest, imbalance, head, choices, hottest = rest
+        line = f"{batch:>7} {rows:>11} {seconds:>7} {busiest:>7} {imbalance:>9} {head:>8} {choices:>4} {hottest}"
         self._out.print(Text(line.rstrip()), soft_wrap=True)
 
 
 class LivePicture:
-    """The last batch, the imbalance over time, a bar per worker and the hottest keys.
+    """The last batch with its hottest keys, the imbalance over time, and a bar per worker.
 
     With 16 workers it fits 80 columns and 24 lines.
     """
@@ -57,52 +58,28 @@ class LivePicture:
         self._title, self._out = title, out
         self._course: deque[float] = deque(maxlen=_COURSE)
         self._rows = 0
-        self._last: BatchSeen | None = None
+        self._picture = Picture(title, "waiting for the first rows", [])
 
-    def add(self, seen: "BatchSeen") -> None:
-        """Add a batch to the picture."""
+    def add(self, seen: "BatchSeen", choices: int | None = None) -> None:
+        """Add a batch to the picture; `choices` is the d of D-Choices."""
         self._course.append(seen.imbalance)
         self._rows += seen.rows
-        self._last = seen
+        rate = seen.rows / seen.seconds if seen.seconds else 0
+        counts = f"batch {seen.batch:,}: {seen.rows:,} rows in {seen.seconds:.1f} s, {rate:,.0f} per second; "
+        counts += f"{self._rows:,} in this run"
+        keys = ", ".join(f"{_key(key, 14)} {_percent(rows, seen.rows)}" for key, rows in seen.hottest[:_KEYS])
+        course = list(self._course)
+        facts = f"imbalance now {seen.imbalance:.1e}, mean {sum(course) / len(course):.1e}, worst {max(course):.1e}"
+        facts += "" if seen.head is None else f"; {seen.head:,} hot keys"
+        facts += "" if choices is None else f", d = {choices}"
+        parts: list[Part] = [Trend(facts, course), of_loads("rows", seen.loads.tolist())]
+        self._picture = Picture(self._title, f"{counts}; hottest: {keys}" if keys else counts, parts)
 
     def __rich__(self) -> RenderableType:
         """Return the picture of the latest batch."""
-        title = Text(self._title, "bold", no_wrap=True, overflow="ellipsis")
-        seen = self._last
-        if seen is None:
-            return Group(title, Text("waiting for the first rows", layout.QUIET_STYLE))
-        return Group(title, self._counts(seen), Text(), *self._imbalance(seen), Text(), self._workers_and_keys(seen))
-
-    def _counts(self, seen: "BatchSeen") -> Text:
-        rate = seen.rows / seen.seconds if seen.seconds else 0
-        text = f"batch {seen.batch:,}: {seen.rows:,} rows in {seen.seconds:.1f} s, {rate:,.0f} per second; "
-        return Text(f"{text}{self._rows:,} in this run", layout.QUIET_STYLE, no_wrap=True, overflow="ellipsis")
-
-    def _imbalance(self, seen: "BatchSeen") -> list[Text]:
-        course = list(self._course)
-        facts = f"now {seen.imbalance:.1e}, mean {sum(course) / len(course):.1e}, worst {max(course):.1e}"
-        facts += "" if seen.head is None else f"; {seen.head:,} hot keys"
-        line = layout.sparkline(course, self._out, self._width() - 1)
-        line_of_facts = Text.assemble("imbalance ", (facts, layout.QUIET_STYLE), no_wrap=True, overflow="ellipsis")
-        return [line_of_facts, Text(line, layout.TAIL_STYLE)]
-
-    def _width(self) -> int:
-        return min(max(self._out.width, _NARROW), _WIDE)
-
-    def _workers_and_keys(self, seen: "BatchSeen") -> Table:
-        loads = seen.loads.tolist()
-        ranks = len(loads) > layout.MOST_ROWS
-        names = (8 if ranks else 0) + len(f"worker {len(loads)}") + 1
-        hottest = _hottest(seen)
-        # The width that remains beside the names, '100.00 %' and the keys, each with a blank or two.
-        bar = self._width() - names - 9 - 3 - (_KEY_WIDTH + 1 + 7 + 1)
-        bars = layout.load_bars([0] * len(loads), loads, self._out, bar)
-        mark = "│" if layout.can_print(self._out, "│") else "|"
-        legend = Text(f"rows of {'some workers' if ranks else 'each worker'}, {mark} even share", layout.QUIET_STYLE)
-        beside = Table.grid(padding=(0, 2))
-        beside.add_column(min_width=names + bar + 1 + 9)  # so that nothing shifts from batch to batch
-        beside.add_row(Group(legend, bars), hottest)
-        return beside
+        width = min(self._out.width, layout.MOST_COLUMNS)
+        lines = layout.styled(self._picture, self._out, width)
+        return Group(*(Text("").append(line) if line else Text("") for line in lines))
 
 
 @contextmanager
@@ -112,23 +89,10 @@ def draw_live(picture: LivePicture, out: Console) -> Iterator[None]:
         yield
 
 
-def _hottest(seen: "BatchSeen") -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style=layout.QUIET_STYLE, pad_edge=False)
-    table.add_column("hottest keys", min_width=_KEY_WIDTH, max_width=_KEY_WIDTH, no_wrap=True, overflow="ellipsis")
-    table.add_column("share", justify="right", no_wrap=True, min_width=7)
-    for key, rows in seen.hottest:
-        table.add_row(Text(_key(key)), _percent(rows, seen.rows))
-    return table
-
-
-def _key(key: str | None) -> str:
-    return "null" if key is None else clean(key) or repr(key)
+def _key(key: str | None, most: int) -> str:
+    text = "null" if key is None else clean(key) or repr(key)
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _percent(rows: int, all_rows: int) -> str:
     return f"{100 * rows / max(1, all_rows):.1f} %"
-
-
-def _busiest(seen: "BatchSeen") -> float:
-    """Return the rows of the busiest worker as a multiple of an even share."""
-    return float(seen.loads.max() * seen.loads.size / max(1, seen.rows))

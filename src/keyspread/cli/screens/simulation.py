@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from keyspread.cli.screens import layout
+from keyspread.drawing.picture import Picture
 
 if TYPE_CHECKING:
     from keyspread.evaluation.simulate import Simulation
@@ -18,14 +19,7 @@ def show(title: str, result: "Simulation") -> None:
     out.print(Text.assemble((result.scheme, "bold"), where))
     out.print()
     out.print(layout.facts(_facts(result)))
-    out.print()
-    out.print(layout.bar_legend(out))
-    out.print(layout.load_bars(result.head_load.tolist(), result.tail_load.tolist(), out))
-    course = result.imbalance_over_time.tolist()
-    if course:
-        out.print()
-        out.print(f"imbalance over time, log scale, from {course[0]:.1e} to {course[-1]:.1e}")
-        out.print(layout.sparkline(course, out), style=layout.HEAD_STYLE)
+    layout.draw(Picture("", "", result.picture().parts), out)
     out.print()
 
 

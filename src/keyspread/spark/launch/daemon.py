@@ -14,7 +14,8 @@ import pyarrow  # noqa: F401
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import keyspread.job.sources  # noqa: F401
+import keyspread.spark.aggregate
+import keyspread.streams  # noqa: F401
 
 
 def settle() -> None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from keyspread.spark.streaming.stream_watch import StreamWatch
     from keyspread.spark.watch import Watch
 
-_WITH_TOLERANCE = ("d-choices", "per-key")  # they size the choices of a hot key by an estimate
-
 
 @dataclass(frozen=True)
 class Routing:
@@ -88,8 +86,8 @@ class Routing:
 
     def of_sender(self) -> dict[str, Any]:
         """Return the parameters of the Sender of each input partition, but for its scheme, workers and source."""
-        chosen = {} if self.tolerance is None else {"tolerance": self.tolerance}
-        return {"threshold": self.threshold, **chosen, **vars(self.sender)}
+        sized = {} if self.tolerance is None else {"tolerance": self.tolerance}
+        return resolve(self.scheme).accept({"threshold": self.threshold, **sized, **vars(self.sender)}, also=("seed",))
 
 
 def check_plan(plan: Any, workers: int) -> None:
@@ -104,9 +102,7 @@ def has_use(option: str, scheme: Descriptor) -> bool:
     """Tell whether a scheme uses an option."""
     if option == "weight":
         return True
-    if option == "threshold":
-        return scheme.tracks_head
-    return scheme.name in _WITH_TOLERANCE if option == "tolerance" else scheme.is_online
+    return scheme.is_online if option == "sender" else option in scheme.options
 
 
 def _useless(option: str, scheme: str, with_plan: bool) -> str:
@@ -114,7 +110,7 @@ def _useless(option: str, scheme: str, with_plan: bool) -> str:
         return f"plan= is given, so {option}= has no effect; leave one of them out"
     use = {
         "threshold": "is for schemes that treat hot keys differently",
-        "tolerance": f"is for {' and '.join(_WITH_TOLERANCE)}",
+        "tolerance": "is for d-choices and per-key, which size the choices of a hot key by an estimate",
         "sender": "is for schemes with a Sender, such as d-choices",
     }[option]
     return f"{option}= has no effect with scheme {scheme}: it {use}; leave it out"
