@@ -11,8 +11,7 @@ from keyspread.evaluation.run import Run
 from keyspread.experiments.claims.constraints import ClaimConstraints
 from keyspread.experiments.claims.estimate import ClaimEstimate
 from keyspread.experiments.claims.memory import ClaimMemory
-from keyspread.experiments.figure import Figure
-from keyspread.experiments.figure_result import FigureResult
+from keyspread.experiments.figure import Figure, FigureResult
 from keyspread.experiments.figures.figure_01 import Figure01
 from keyspread.experiments.figures.figure_03 import Figure03
 from keyspread.experiments.figures.figure_04 import Figure04

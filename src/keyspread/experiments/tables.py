@@ -9,11 +9,11 @@ import pandas as pd
 
 from keyspread.errors import InputError
 from keyspread.evaluation.run import Run, StreamRecipe
-from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
 from keyspread.online.settings import Settings
+from keyspread.report.style import ABBREVIATIONS
 from keyspread.schemes import PLANNED, online_scheme, resolve
 from keyspread.streams import ORIGINALS, ZipfStream, zipf_probabilities
 from keyspread.threshold import default_threshold

@@ -19,7 +19,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from keyspread.errors import InputError
-from keyspread.experiments.figure_result import FigureResult
+from keyspread.experiments.figure import FigureResult
 from keyspread.experiments.verdict import Outcome, Verdict, count, summary
 from keyspread.report import style
 from keyspread.report.verdict_table import verdict_table
@@ -94,20 +94,16 @@ class _Section:
     result: FigureResult
     id: str
     svg: str | None
-    png: bytes | None
 
     @classmethod
     def of(cls, result: FigureResult) -> "_Section":
-        svg = png = None
-        if result.picture is not None:
-            svg, png = style.as_svg(result.picture), style.as_png(result.picture)
-        return cls(result, _file_name(result.figure.name), svg, png)
+        svg = None if result.picture is None else style.as_svg(result.picture)
+        return cls(result, _file_name(result.figure.name), svg)
 
     def write(self, target: Path) -> None:
         _write(target / self.csv_path, self.result.table.to_csv(index=False, lineterminator="\n"))
-        if self.svg is not None and self.png is not None:
+        if self.svg is not None:
             _write(target / self.svg_path, self.svg)
-            (target / self.png_path).write_bytes(self.png)
 
     @property
     def csv_path(self) -> str:
@@ -116,10 +112,6 @@ class _Section:
     @property
     def svg_path(self) -> str:
         return f"figures/{self.id}.svg"
-
-    @property
-    def png_path(self) -> str:
-        return f"figures/{self.id}.png"
 
     @property
     def inline_svg(self) -> Markup:

@@ -9,13 +9,22 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
-from keyspread.errors import InputError
-from keyspread.experiments.abbreviations import ABBREVIATIONS
+ABBREVIATIONS = {
+    "key": "KG",
+    "shuffle": "SG",
+    "partial-key": "PKG",
+    "round-robin": "RR",
+    "w-choices": "W-C",
+    "d-choices": "D-C",
+    "greedy": "Greedy-d",
+}
+"""The paper's abbreviations of the schemes, for plots, tables and verdicts."""
 
 _LOOK: dict[str, tuple[str, str, Any]] = {
     "partial-key": ("#D55E00", "s", "-"),
@@ -28,9 +37,6 @@ _LOOK: dict[str, tuple[str, str, Any]] = {
     "look-ahead": ("#8C564B", "p", "-"),
     "planned": ("#7A5195", "*", "-"),
     "per-key": ("#A50026", "h", "-"),
-    "fish": ("#7F7F7F", "<", ":"),
-    "hot-key-fanout": ("#7F7F7F", ">", ":"),
-    "salting": ("#7F7F7F", "d", ":"),
 }
 SERIES: list[tuple[str, str, Any]] = [
     ("#0072B2", "o", "-"),
@@ -61,8 +67,6 @@ def picture(
     rows: int = 1, columns: int = 1, width: float = 3.4, height: float = 2.6, **shared: Any
 ) -> tuple[Picture, Any]:
     """Return a picture with a grid of axes (always a two-dimensional array), each of this size in inches."""
-    import matplotlib
-
     with matplotlib.rc_context(_RC):
         picture = Picture(figsize=(columns * width, rows * height), layout="constrained")
         axes = picture.subplots(rows, columns, squeeze=False, **shared)
@@ -104,12 +108,6 @@ def line(
         axes.fill_between(x, np.asarray(low), np.asarray(high), color=colour, alpha=0.15, linewidth=0)
 
 
-def point(axes: Axes, x: float, y: float, scheme: str) -> None:
-    """Draw one point in the look of a scheme."""
-    colour, marker, _ = _LOOK[scheme]
-    axes.scatter([x], [y], s=48, color=colour, marker=marker, label=scheme, zorder=3)
-
-
 def reference_line(axes: Axes, y: float, label: str, right: bool = False) -> None:
     """Draw a dotted horizontal line with a label at its left or right end, on white so that it stays readable."""
     axes.axhline(y, color="#333333", linewidth=0.9, linestyle=":")
@@ -143,38 +141,11 @@ def legend_below(picture: Picture, axes: Axes, columns: int = 4) -> None:
 
 def as_svg(picture: Picture) -> str:
     """Return the picture as the text of an SVG file; the same picture always gives the same text."""
-    return _saved(picture, "svg", metadata={"Date": None, "Creator": None}).decode("utf-8")
-
-
-def as_png(picture: Picture, dpi: int = 150) -> bytes:
-    """Return the picture as the bytes of a PNG file."""
-    return _saved(picture, "png", dpi=dpi, metadata={"Software": None})
-
-
-def _saved(picture: Picture, kind: str, **more: Any) -> bytes:
-    import matplotlib
-
     # Saving changes the layout of a picture, and a second save starts from there. A copy gives the same each time.
     copy: Picture = pickle.loads(pickle.dumps(picture))
     for axes in copy.axes:
         axes.title.set_fontsize(_RC["axes.titlesize"])  # `set_title` uses the size in matplotlib's own settings
     file = io.BytesIO()
     with matplotlib.rc_context(_RC):
-        copy.savefig(file, format=kind, facecolor="white", **more)
-    return file.getvalue()
-
-
-def save(picture: Picture, path: str) -> None:
-    """Write the picture to a .svg, .png or .pdf file; the same picture always gives the same file."""
-    import warnings
-
-    import matplotlib
-
-    ending = path.lower().rpartition(".")[2]
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending, {})
-    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "keyspread"}):
-        warnings.simplefilter("ignore")  # characters that the font lacks are drawn as boxes
-        try:
-            picture.savefig(path, dpi=160, metadata=metadata)
-        except OSError as problem:
-            raise InputError(f"--plot {path} cannot be written ({problem.strerror or problem})") from problem
+        copy.savefig(file, format="svg", facecolor="white", metadata={"Date": None, "Creator": None})
+    return file.getvalue().decode("utf-8")

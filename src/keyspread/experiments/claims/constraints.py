@@ -1,7 +1,5 @@
 """A claim of Sec. 4.1: among the constraints of Prop. 4.1, those of the hottest key and of the whole head decide d."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -10,11 +8,9 @@ from keyspread import expected_workers, find_choices
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
 from keyspread.streams import zipf_probabilities
 from keyspread.threshold import default_threshold
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 WORKERS = (10, 20, 50, 100)
 KEYS = 10_000
@@ -62,10 +58,8 @@ class ClaimConstraints(Figure):
         columns = ["workers", "skew", "head", "d", "violated", "first", "whole", "most_violated"]
         return pd.DataFrame(rows, columns=columns)
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw the position of the most violated constraint in the head."""
-        from keyspread.report import style
-
         # One panel per number of workers: on one panel the lines would cover each other at h = 1.
         picture, axes = style.picture(1, len(WORKERS), width=2.5, height=2.2, sharey=True)
         for panel, n in zip(axes[0], WORKERS, strict=True):

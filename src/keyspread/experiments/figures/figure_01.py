@@ -1,7 +1,5 @@
 """Figure 1: imbalance on the page visits of Wikipedia. Two choices are enough for few workers but not for many."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.evaluation.run import Run, grid
@@ -9,9 +7,7 @@ from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.points import ends, number, over_seeds
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
 
 WORKERS = (5, 10, 20, 50, 100)
 SCHEMES = ("partial-key", "d-choices", "w-choices")
@@ -48,10 +44,8 @@ class Figure01(Figure):
         found = found.assign(p1=found.top_messages / found.messages)
         return over_seeds(found, ["stream", "scheme", "workers"], ["I", "p1"])
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one line per scheme on a log scale, as in the paper."""
-        from keyspread.report import style
-
         picture, panel = style.one_panel()
         for scheme in SCHEMES:
             line = table[table.scheme == scheme]

@@ -1,16 +1,12 @@
 """Figure 3: the number of keys in the head, by the exact Zipf law."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
 from keyspread.streams import zipf_probabilities
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
 KEYS = 10**4
@@ -47,10 +43,8 @@ class Figure03(Figure):
                     rows.append((skew, workers, threshold, head.size, float(head.sum())))
         return pd.DataFrame(rows, columns=["skew", "workers", "threshold", "head", "head_share"])
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one line per number of workers and threshold."""
-        from keyspread.report import style
-
         picture, panel = style.one_panel()
         for look, (workers, threshold) in enumerate((n, t) for t in reversed(THRESHOLDS) for n in reversed(WORKERS)):
             line = _line(table, workers, threshold)

@@ -1,18 +1,14 @@
 """Figure 4: the share of the workers that D-Choices uses for a hot key, by the exact Zipf law."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.choices import find_choices
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
 from keyspread.streams import zipf_probabilities
 from keyspread.threshold import default_threshold
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
 KEYS = 10**4
@@ -49,10 +45,8 @@ class Figure04(Figure):
                 rows.append((skew, workers, head.size, choices, choices / workers))
         return pd.DataFrame(rows, columns=["skew", "workers", "head", "choices", "share_of_workers"])
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one line per number of workers."""
-        from keyspread.report import style
-
         picture, panel = style.one_panel()
         for look, workers in enumerate(WORKERS):
             line = table[table["workers"] == workers]

@@ -1,18 +1,14 @@
 """Figure 5: replicas of D-Choices and W-Choices relative to PKG, by the exact Zipf law."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
 from keyspread.memory_model import replica_model
+from keyspread.report import style
 from keyspread.streams import zipf_probabilities
 from keyspread.threshold import default_threshold
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
 KEYS = 10**4
@@ -71,10 +67,8 @@ class Figure05(Figure):
         """Compute the replicas of each scheme and of PKG."""
         return replicas(FEW_WORKERS + WORKERS, "partial-key")
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one panel per number of workers, on a log scale."""
-        from keyspread.report import style
-
         picture, axes = style.picture(1, len(WORKERS), width=2.75, height=2.8, sharey=True)
         for panel, workers in zip(axes[0], WORKERS, strict=True):
             for scheme in SCHEMES:

@@ -1,16 +1,12 @@
 """Figure 6: replicas of D-Choices and W-Choices relative to shuffle grouping, by the exact Zipf law."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.figure_05 import SCHEMES, WORKERS, replicas
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
 
 AT_LEAST = 80.0
 """The saving in % that the paper claims for the worst case."""
@@ -36,10 +32,8 @@ class Figure06(Figure):
         """Compute the replicas of each scheme and of SG."""
         return replicas(WORKERS, "shuffle")
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one panel per number of workers."""
-        from keyspread.report import style
-
         picture, axes = style.picture(1, len(WORKERS), width=2.75, height=2.8, sharey=True)
         for panel, workers in zip(axes[0], WORKERS, strict=True):
             for scheme in SCHEMES:

@@ -1,20 +1,17 @@
 """Figure 7: imbalance of W-C and RR against skew, for several thresholds of the head."""
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from keyspread.evaluation.run import Run
-from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.points import EVEN_ENOUGH, ends, number, over_seeds, with_run_columns
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
+from keyspread.report.style import ABBREVIATIONS
 from keyspread.streams import ZipfStream
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 WORKERS = (5, 10, 50, 100)
 KEYS = 10_000
@@ -57,10 +54,8 @@ class Figure07(Figure):
         found = with_run_columns(ends(results), runs, theta=labels).rename(columns={"final_imbalance": "I"})
         return over_seeds(found, ["scheme", "workers", "theta", "skew"], ["I"])
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one column per number of workers, W-C above RR."""
-        from keyspread.report import style
-
         picture, axes = style.picture(2, len(WORKERS), width=2.5, height=2.2, sharex=True, sharey=True)
         for row, scheme in enumerate(SCHEMES):
             for column, n in enumerate(WORKERS):

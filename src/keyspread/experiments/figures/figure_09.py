@@ -1,7 +1,5 @@
 """Figure 9: the d that D-C computes against the smallest fixed d that matches W-C (Min-d), found by trying all d."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
@@ -10,10 +8,8 @@ from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.points import ends, over_seeds
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
 from keyspread.streams import ZipfStream
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 WORKERS = (50, 100)
 KEYS = 10_000
@@ -77,10 +73,8 @@ class Figure09(Figure):
         values = ["d", *READINGS, "I_d", "I_wc"]
         return over_seeds(pd.DataFrame(rows, columns=["workers", "skew", *values]), ["workers", "skew"], values)
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw d as a share of n, as in figure 4."""
-        from keyspread.report import style
-
         picture, axes = style.picture(1, len(WORKERS), width=3.6, height=2.8, sharey=True)
         for panel, n in zip(axes[0], WORKERS, strict=True):
             rows = table[table.workers == n]

@@ -1,18 +1,14 @@
 """Figure 11: imbalance on the real streams against the number of workers."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.evaluation.run import Run, grid
-from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.points import ends, number, over_seeds, with_run_columns
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
+from keyspread.report.style import ABBREVIATIONS
 
 WORKERS = (5, 10, 20, 50, 100)
 SCHEMES = ("partial-key", "d-choices", "w-choices")
@@ -60,10 +56,8 @@ class Figure11(Figure):
         found = found.rename(columns={"final_imbalance": "I", "windowed_imbalance": "windowed_I"})
         return over_seeds(found, ["stream", "scheme", "workers"], ["I", "windowed_I", "replicas"])
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one column per stream: I at the end above, within windows below."""
-        from keyspread.report import style
-
         streams = list(table.stream.unique())
         streams = [symbol for symbol in ("WP", "TW", "CT") if symbol in streams] or streams
         picture, axes = style.picture(2, len(streams), width=2.9, height=2.3, sharex=True, sharey=True)

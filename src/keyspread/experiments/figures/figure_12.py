@@ -1,19 +1,15 @@
 """Figure 12: imbalance over time on the real streams."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.evaluation.run import Run
-from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.figure_11 import SCHEMES, labelled_runs
 from keyspread.experiments.figures.points import number, over_seeds, with_run_columns
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
+from keyspread.report.style import ABBREVIATIONS
 
 WORKERS = (20, 50, 100)
 SETTLED = 10  # of 50 windows: the first fifth of the stream is left out
@@ -54,10 +50,8 @@ class Figure12(Figure):
             columns=["time_low", "time_high"]
         )
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one column per stream, one row per number of workers, and the imbalance within windows below."""
-        from keyspread.report import style
-
         streams = list(table.stream.unique())
         streams = [symbol for symbol in ("WP", "TW", "CT") if symbol in streams] or streams
         rows = [*((n, "I") for n in WORKERS), (WORKERS[-1], "window_I")]

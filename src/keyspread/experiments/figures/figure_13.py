@@ -1,7 +1,5 @@
 """Figure 13: throughput on a running engine at saturation, and a model for more workers than one machine can run."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.deployment.measurements import summary
@@ -9,9 +7,7 @@ from keyspread.experiments.figure import Figure
 from keyspread.experiments.measurement import MORE_WORKERS, PAPER_SCHEMES, measurement, predict_larger
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
 
 OURS = ("d-choices", "w-choices")
 MATCHES = 0.9  # our reading of 'match': × the throughput of SG
@@ -57,10 +53,8 @@ class Figure13(Figure):
         first = ["kind", "workers", "skew", "scheme"]
         return table[[*first, *(name for name in table.columns if name not in first)]]
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw the measurement against skew, and the model against the number of workers."""
-        from keyspread.report import style
-
         picture, axes = style.picture(1, 2, width=3.6, height=3.0)
         measured, skews = table[table.kind == "measured"], sorted(table["skew"].unique())
         for scheme in measured.scheme.unique():

@@ -1,7 +1,6 @@
 """Figure 14: latency on a running engine, at a steady rate that is the same for every scheme."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -10,9 +9,7 @@ from keyspread.experiments.figure import Figure
 from keyspread.experiments.measurement import MORE_WORKERS, measurement, predict_larger
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
 
 OURS = ("d-choices", "w-choices")
 STATISTICS = {"highest_average": "max avg", "p50": "p50", "p95": "p95", "p99": "p99"}
@@ -67,10 +64,8 @@ class Figure14(Figure):
         ]
         return pd.DataFrame(rows)
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one panel per skew with queues, and one with micro-batches."""
-        from keyspread.report import style
-
         panels = table[table.kind.isin([QUEUES, MICRO_BATCHES])][["kind", "skew"]].drop_duplicates()
         panels = panels.sort_values(["kind", "skew"], ascending=[False, True])
         picture, axes = style.picture(1, len(panels), width=2.6, height=2.9, sharey=True)
