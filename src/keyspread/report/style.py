@@ -12,6 +12,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
@@ -63,28 +64,32 @@ _RC: Any = {
 }
 
 
-def picture(
-    rows: int = 1, columns: int = 1, width: float = 3.4, height: float = 2.6, **shared: Any
+def grid(
+    rows: int, columns: int, width: float, height: float, ylabel: str, *, skew: bool = False, **shared: Any
 ) -> tuple[Picture, Any]:
-    """Return a picture with a grid of axes (always a two-dimensional array), each of this size in inches."""
+    """Return a picture with a grid of axes (always a two-dimensional array), each of this size in inches.
+
+    `skew` makes the x axis that of the figures over the skew z.
+    """
     with matplotlib.rc_context(_RC):
         picture = Picture(figsize=(columns * width, rows * height), layout="constrained")
         axes = picture.subplots(rows, columns, squeeze=False, **shared)
+    for panel in axes[-1] if skew else ():
+        skew_axis(panel)
+    for panel in axes[:, 0]:
+        panel.set_ylabel(ylabel)
     return picture, axes
 
 
-def one_panel() -> tuple[Picture, Any]:
+def one_panel(ylabel: str, *, skew: bool = False) -> tuple[Picture, Any]:
     """Return a picture with one panel, of the size that all such figures have."""
-    picture_, axes = picture(width=5.0, height=3.2)
-    return picture_, axes[0, 0]
+    picture, axes = grid(1, 1, 5.0, 3.2, ylabel, skew=skew)
+    return picture, axes[0, 0]
 
 
-def skew_axis(axes: Axes, label: bool = True) -> None:
+def skew_axis(axes: Axes) -> None:
     """Set the range and the ticks of the x axis to those of every figure over the skew z."""
-    axes.set_xlim(0, 2.1)
-    axes.set_xticks((0.5, 1.0, 1.5, 2.0))
-    if label:
-        axes.set_xlabel("skew z")
+    axes.set(xlim=(0, 2.1), xticks=(0.5, 1.0, 1.5, 2.0), xlabel="skew z")
 
 
 def line(
@@ -108,6 +113,11 @@ def line(
         axes.fill_between(x, np.asarray(low), np.asarray(high), color=colour, alpha=0.15, linewidth=0)
 
 
+def over_seeds(axes: Axes, table: pd.DataFrame, x: str, y: str, look: str | int, label: str | None = None) -> None:
+    """Draw the median over the seeds, in column y, and the range over the seeds as a band."""
+    line(axes, table[x], table[y], look, label, table[f"{y}_low"], table[f"{y}_high"])
+
+
 def reference_line(axes: Axes, y: float, label: str, right: bool = False) -> None:
     """Draw a dotted horizontal line with a label at its left or right end, on white so that it stays readable."""
     axes.axhline(y, color="#333333", linewidth=0.9, linestyle=":")
@@ -115,6 +125,11 @@ def reference_line(axes: Axes, y: float, label: str, right: bool = False) -> Non
     place |= {"ha": "right" if right else "left", "in_layout": False}
     ground = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.8}
     axes.annotate(label, (0.99 if right else 0.01, y), color="#333333", fontsize=8, bbox=ground, **place)
+
+
+def each_value(axes: Axes, values: Sequence[int]) -> None:
+    """Put a tick with its value at 0, 1, 2, …"""
+    axes.set_xticks(range(len(values)), [str(value) for value in values])
 
 
 def log_x(axes: Axes, values: Sequence[int]) -> None:

@@ -61,14 +61,13 @@ class ClaimConstraints(Figure):
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw the position of the most violated constraint in the head."""
         # One panel per number of workers: on one panel the lines would cover each other at h = 1.
-        picture, axes = style.picture(1, len(WORKERS), width=2.5, height=2.2, sharey=True)
+        picture, axes = style.grid(1, len(WORKERS), 2.5, 2.2, "most violated prefix h", skew=True, sharey=True)
         for panel, n in zip(axes[0], WORKERS, strict=True):
             line = table[table.workers == n]
             position = (line.most_violated - 1) / (line["head"] - 1).clip(lower=1)
             style.line(panel, line["skew"], position, 0, label="")
-            style.skew_axis(panel)
             panel.set_title(f"n = {n}")
-        axes[0, 0].set(ylabel="most violated prefix h", ylim=(-0.05, 1.05))
+        axes[0, 0].set_ylim(-0.05, 1.05)
         axes[0, 0].set_yticks([0, 0.5, 1], ["h = 1", "", "h = |H|"])
         return picture
 

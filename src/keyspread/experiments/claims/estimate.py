@@ -50,14 +50,13 @@ class ClaimEstimate(Figure):
 
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw both against the number of sources."""
-        picture, axes = style.picture(1, 2, width=3.4, height=2.7)
+        picture, axes = style.grid(1, 2, 3.4, 2.7, "")
         for panel, value, name in zip(
             axes[0], ("error", "uneven"), ("largest relative error", "imbalance I · n"), strict=True
         ):
             for scheme in SCHEMES:
                 line = table[table.scheme == scheme]
-                low, high = line[f"{value}_low"], line[f"{value}_high"]
-                style.line(panel, line.sources, line[value], scheme, low=low, high=high)
+                style.over_seeds(panel, line, "sources", value, scheme)
             style.log_x(panel, SOURCES)
             panel.set(xlabel="sources s", title=name)
             style.log_imbalance(panel, floor=1e-6, top=20)

@@ -49,12 +49,12 @@ class ClaimMemory(Figure):
 
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw bytes against the number of workers."""
-        picture, panel = style.one_panel()
+        picture, panel = style.one_panel("bytes per sender")
         line = table[(table["keys"] == KEYS[-1]) & (table.scheme == "w-choices")]
         for look, part in enumerate(("loads", "heavy_hitters", "working_copies")):
             style.line(panel, line.workers, line[part], look, label=part.replace("_", " "))
         style.log_x(panel, WORKERS)
-        panel.set(yscale="log", xlabel="workers", ylabel="bytes per sender")
+        panel.set(yscale="log", xlabel="workers")
         style.legend_below(picture, panel, columns=3)
         return picture
 

@@ -46,13 +46,13 @@ class Figure01(Figure):
 
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one line per scheme on a log scale, as in the paper."""
-        picture, panel = style.one_panel()
+        picture, panel = style.one_panel("imbalance I(m)")
         for scheme in SCHEMES:
             line = table[table.scheme == scheme]
             style.line(panel, range(len(WORKERS)), line.I, scheme, low=line.I_low, high=line.I_high)
         style.reference_line(panel, BALANCED, "0.1 %, the paper's limit for D-C and W-C")
-        panel.set_xticks(range(len(WORKERS)), [str(workers) for workers in WORKERS])
-        panel.set(xlabel="workers", ylabel="imbalance I(m)", title=table.stream.iloc[0])
+        style.each_value(panel, WORKERS)
+        panel.set(xlabel="workers", title=table.stream.iloc[0])
         style.log_imbalance(panel)
         style.legend_below(picture, panel)
         return picture

@@ -45,12 +45,11 @@ class Figure03(Figure):
 
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one line per number of workers and threshold."""
-        picture, panel = style.one_panel()
+        picture, panel = style.one_panel("keys in the head", skew=True)
         for look, (workers, threshold) in enumerate((n, t) for t in reversed(THRESHOLDS) for n in reversed(WORKERS)):
             line = _line(table, workers, threshold)
             style.line(panel, line["skew"], line["head"], look, f"n = {workers}, θ = {threshold}")
-        style.skew_axis(panel)
-        panel.set(ylim=(0, None), ylabel="keys in the head")
+        panel.set_ylim(0, None)
         style.legend_below(picture, panel, columns=2)
         return picture
 

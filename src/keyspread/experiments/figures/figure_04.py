@@ -47,12 +47,11 @@ class Figure04(Figure):
 
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one line per number of workers."""
-        picture, panel = style.one_panel()
+        picture, panel = style.one_panel("d / n", skew=True)
         for look, workers in enumerate(WORKERS):
             line = table[table["workers"] == workers]
             style.line(panel, line["skew"], line["share_of_workers"], look, f"n = {workers}")
-        style.skew_axis(panel)
-        panel.set(ylim=(0, 1.05), ylabel="d / n")
+        panel.set_ylim(0, 1.05)
         style.legend_below(picture, panel)
         return picture
 

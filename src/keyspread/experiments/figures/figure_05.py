@@ -69,16 +69,13 @@ class Figure05(Figure):
 
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one panel per number of workers, on a log scale."""
-        picture, axes = style.picture(1, len(WORKERS), width=2.75, height=2.8, sharey=True)
+        picture, axes = style.grid(1, len(WORKERS), 2.75, 2.8, "extra replicas over PKG (%)", skew=True, sharey=True)
         for panel, workers in zip(axes[0], WORKERS, strict=True):
             for scheme in SCHEMES:
                 line = table[(table["workers"] == workers) & (table["scheme"] == scheme)]
                 line = line[line["difference_percent"] >= LEAST_DRAWN]
                 style.line(panel, line["skew"], line["difference_percent"], scheme)
-            style.skew_axis(panel)
-            panel.set_title(f"n = {workers}")
-            panel.set(yscale="log", ylim=(LEAST_DRAWN, 100))
-        axes[0, 0].set_ylabel("extra replicas over PKG (%)")
+            panel.set(yscale="log", ylim=(LEAST_DRAWN, 100), title=f"n = {workers}")
         style.legend_below(picture, axes[0, 0])
         return picture
 

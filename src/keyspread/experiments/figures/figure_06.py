@@ -34,16 +34,13 @@ class Figure06(Figure):
 
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one panel per number of workers."""
-        picture, axes = style.picture(1, len(WORKERS), width=2.75, height=2.8, sharey=True)
+        picture, axes = style.grid(1, len(WORKERS), 2.75, 2.8, "replicas relative to SG (%)", skew=True, sharey=True)
         for panel, workers in zip(axes[0], WORKERS, strict=True):
             for scheme in SCHEMES:
                 line = table[(table["workers"] == workers) & (table["scheme"] == scheme)]
                 style.line(panel, line["skew"], line["difference_percent"], scheme)
             style.reference_line(panel, -AT_LEAST, f"{AT_LEAST:.0f} % fewer")
-            style.skew_axis(panel)
-            panel.set_title(f"n = {workers}")
-            panel.set_ylim(-100, -75)
-        axes[0, 0].set_ylabel("replicas relative to SG (%)")
+            panel.set(ylim=(-100, -75), title=f"n = {workers}")
         style.legend_below(picture, axes[0, 0])
         return picture
 

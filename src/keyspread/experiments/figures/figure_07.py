@@ -56,21 +56,15 @@ class Figure07(Figure):
 
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one column per number of workers, W-C above RR."""
-        picture, axes = style.picture(2, len(WORKERS), width=2.5, height=2.2, sharex=True, sharey=True)
+        picture, axes = style.grid(2, len(WORKERS), 2.5, 2.2, "imbalance I(m)", skew=True, sharex=True, sharey=True)
         for row, scheme in enumerate(SCHEMES):
             for column, n in enumerate(WORKERS):
                 panel = axes[row, column]
                 for look, theta in enumerate(THRESHOLDS):
                     line = table[(table.scheme == scheme) & (table.workers == n) & (table.theta == theta)]
-                    style.line(
-                        panel, line["skew"], line.I, look, label=f"θ = {theta}", low=line.I_low, high=line.I_high
-                    )
+                    style.over_seeds(panel, line, "skew", "I", look, f"θ = {theta}")
                 style.log_imbalance(panel)
                 panel.set_title(f"{ABBREVIATIONS[scheme]}, n = {n}")
-        for panel in axes[-1]:
-            style.skew_axis(panel)
-        for panel in axes[:, 0]:
-            panel.set_ylabel("imbalance I(m)")
         style.legend_below(picture, axes[0, 0], columns=5)
         return picture
 

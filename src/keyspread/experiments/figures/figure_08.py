@@ -47,7 +47,7 @@ class Figure08(Figure):
 
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw stacked bars, and a dotted line at the even share."""
-        picture, axes = style.picture(1, len(SCHEMES), width=2.6, height=2.6, sharey=True)
+        picture, axes = style.grid(1, len(SCHEMES), 2.6, 2.6, "share of the messages", sharey=True)
         for panel, scheme in zip(axes[0], SCHEMES, strict=True):
             loads = table[table.scheme == scheme]
             workers, head, tail = loads.worker + 1, loads["head"], loads["tail"]
@@ -57,7 +57,6 @@ class Figure08(Figure):
             panel.grid(visible=False)  # bars need no grid, and none can then cross them
             panel.set_ylim(0, 1.12 * float((table["head"] + table["tail"]).max()))
             style.reference_line(panel, 1 / WORKERS, "even share", right=True)
-        axes[0, 0].set_ylabel("share of the messages")
         style.legend_below(picture, axes[0, 0], columns=2)
         return picture
 

@@ -57,19 +57,17 @@ class Figure10(Figure):
 
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one row per number of keys, one column per number of workers."""
-        picture, axes = style.picture(len(KEYS), len(WORKERS), width=2.5, height=2.0, sharex=True, sharey=True)
+        picture, axes = style.grid(
+            len(KEYS), len(WORKERS), 2.5, 2.0, "mean imbalance", skew=True, sharex=True, sharey=True
+        )
         for row, keys in enumerate(KEYS):
             for column, n in enumerate(WORKERS):
                 panel = axes[row, column]
                 for scheme in SCHEMES:
                     line = table[(table.scheme == scheme) & (table.workers == n) & (table["keys"] == keys)]
-                    style.line(panel, line["skew"], line.mean_I, scheme, low=line.mean_I_low, high=line.mean_I_high)
+                    style.over_seeds(panel, line, "skew", "mean_I", scheme)
                 style.log_imbalance(panel)
                 panel.set_title(f"n = {n}, |K| = {_POWERS[keys]}")
-        for panel in axes[-1]:
-            style.skew_axis(panel)
-        for panel in axes[:, 0]:
-            panel.set_ylabel("mean imbalance")
         style.legend_below(picture, axes[0, 0], columns=4)
         return picture
 

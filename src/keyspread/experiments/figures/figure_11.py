@@ -60,7 +60,7 @@ class Figure11(Figure):
         """Draw one column per stream: I at the end above, within windows below."""
         streams = list(table.stream.unique())
         streams = [symbol for symbol in ("WP", "TW", "CT") if symbol in streams] or streams
-        picture, axes = style.picture(2, len(streams), width=2.9, height=2.3, sharex=True, sharey=True)
+        picture, axes = style.grid(2, len(streams), 2.9, 2.3, "imbalance", sharex=True, sharey=True)
         for column, stream in enumerate(streams):
             for panel, value, name in zip(
                 axes[:, column], ("I", "windowed_I"), ("at the end", "within windows"), strict=True
@@ -72,10 +72,8 @@ class Figure11(Figure):
                 style.reference_line(panel, SOURCES * TOLERANCE, f"s·ε = {SOURCES * TOLERANCE:g}")
                 panel.set_title(f"{stream}, {name}")
                 style.log_imbalance(panel)
-            axes[1, column].set_xticks(range(len(WORKERS)), [str(n) for n in WORKERS])
+            style.each_value(axes[1, column], WORKERS)
             axes[1, column].set_xlabel("workers")
-        for panel in axes[:, 0]:
-            panel.set_ylabel("imbalance")
         style.legend_below(picture, axes[0, 0], columns=3)
         return picture
 

@@ -55,7 +55,7 @@ class Figure12(Figure):
         streams = list(table.stream.unique())
         streams = [symbol for symbol in ("WP", "TW", "CT") if symbol in streams] or streams
         rows = [*((n, "I") for n in WORKERS), (WORKERS[-1], "window_I")]
-        picture, axes = style.picture(len(rows), len(streams), width=2.9, height=1.9, sharex=True, sharey=True)
+        picture, axes = style.grid(len(rows), len(streams), 2.9, 1.9, "imbalance", sharex=True, sharey=True)
         for row, (n, value) in enumerate(rows):
             for column, stream in enumerate(streams):
                 panel = axes[row, column]
@@ -66,8 +66,6 @@ class Figure12(Figure):
                 panel.set_title(f"{stream}, n = {n}" + (", within windows" if value == "window_I" else ""))
         for panel in axes[-1]:
             panel.set_xlabel("fraction of the stream")
-        for panel in axes[:, 0]:
-            panel.set_ylabel("imbalance")
         style.legend_below(picture, axes[0, 0], columns=3)
         return picture
 

@@ -55,7 +55,7 @@ class Figure13(Figure):
 
     def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw the measurement against skew, and the model against the number of workers."""
-        picture, axes = style.picture(1, 2, width=3.6, height=3.0)
+        picture, axes = style.grid(1, 2, 3.6, 3.0, "messages per second")
         measured, skews = table[table.kind == "measured"], sorted(table["skew"].unique())
         for scheme in measured.scheme.unique():
             rows = measured[measured.scheme == scheme].sort_values("skew")
@@ -64,7 +64,7 @@ class Figure13(Figure):
         for scheme in PAPER_SCHEMES:
             rows = table[(table.scheme == scheme) & (table["skew"] == skews[-1])].sort_values("workers")
             style.line(axes[0, 1], rows.workers, rows.predicted_rate, scheme)
-        axes[0, 0].set(yscale="log", xlabel="skew z", ylabel="messages per second", xticks=skews, title="measured")
+        axes[0, 0].set(yscale="log", xlabel="skew z", xticks=skews, title="measured")
         style.log_x(axes[0, 1], sorted(table.workers.unique()))
         axes[0, 1].set(yscale="log", xlabel="workers", title=f"model, z = {skews[-1]}")
         style.legend_below(picture, axes[0, 0], columns=6)

@@ -68,7 +68,7 @@ class Figure14(Figure):
         """Draw one panel per skew with queues, and one with micro-batches."""
         panels = table[table.kind.isin([QUEUES, MICRO_BATCHES])][["kind", "skew"]].drop_duplicates()
         panels = panels.sort_values(["kind", "skew"], ascending=[False, True])
-        picture, axes = style.picture(1, len(panels), width=2.6, height=2.9, sharey=True)
+        picture, axes = style.grid(1, len(panels), 2.6, 2.9, "latency (seconds)", sharey=True)
         measured_size = table[table.workers == table.workers.min()]
         for panel, (kind, skew) in zip(axes[0], panels.itertuples(index=False), strict=True):
             here = measured_size[measured_size["skew"] == skew]
@@ -88,7 +88,6 @@ class Figure14(Figure):
                 )
             panel.set_xticks(range(len(STATISTICS)), list(STATISTICS.values()))
             panel.set(yscale="log", title=f"{kind}, z = {skew}")
-        axes[0, 0].set_ylabel("latency (seconds)")
         style.line(axes[0, 0], [], [], "look-ahead")  # for the legend: look-ahead is in the last panel only
         style.legend_below(picture, axes[0, 0], columns=7)
         return picture
