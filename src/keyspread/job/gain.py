@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keyspread import checks
-from keyspread.deployment.slots import cores_of
 from keyspread.drawing.picture import Bar, Bars, Drawn, Picture, Table, of_loads
 from keyspread.errors import KeyspreadError
 from keyspread.job import three_ways
@@ -345,7 +344,10 @@ def _start_python(spark: SparkSession, workers: int) -> None:
 
 def slots_of(spark: SparkSession) -> int | None:
     """Return how many tasks run at once; None over Spark Connect, which does not say."""
-    return cores_of(spark) or None
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:  # PySparkAttributeError or NotImplementedError, depending on the version
+        return None
 
 
 def _check(way: str, answer: Result, exact: Result) -> None:

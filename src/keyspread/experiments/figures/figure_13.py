@@ -45,7 +45,7 @@ class Figure13(Figure):
         measured = pd.DataFrame(summary(found)).assign(kind="measured", workers=found.setup.workers)
         larger = [
             {"kind": "model", "skew": model.skew, "scheme": model.scheme, "workers": n, "predicted_rate": model.rate}
-            | {"replicas": model.replicas, "sending_cpu": model.sending}
+            | {"replicas": model.replicas}
             for n in MORE_WORKERS
             for model in predict_larger(found.setup, n)
         ]
