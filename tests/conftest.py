@@ -62,6 +62,6 @@ def live_deployment():
     load, runs, limits = setup.load(2.0), [], []
     for scheme in setup.schemes:
         predicted = list(model(scheme, setup.workers, load))
-        runs += [LiveRun.of(2.0, scheme, at_rate, at_rate) for at_rate in predicted]
+        runs += [LiveRun(2.0, scheme, at_rate, at_rate.waiting) for at_rate in predicted]
         limits.append(Limit.of(2.0, scheme, predicted, predicted))
     return LiveDeployment(setup, tuple(runs), tuple(limits), "local[16]")

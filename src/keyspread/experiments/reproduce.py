@@ -25,8 +25,8 @@ from keyspread.experiments.figures.figure_11 import Figure11
 from keyspread.experiments.figures.figure_12 import Figure12
 from keyspread.experiments.figures.figure_13 import Figure13
 from keyspread.experiments.figures.figure_14 import Figure14
+from keyspread.experiments.figures.table_1 import Table1
 from keyspread.experiments.scale import Scale
-from keyspread.experiments.tables import Table1, Table2, Table3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,8 +36,6 @@ FIGURES: dict[str, Figure] = {
     for figure in (
         Figure01(),
         Table1(),
-        Table2(),
-        Table3(),
         Figure03(),
         Figure04(),
         Figure05(),

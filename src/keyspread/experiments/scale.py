@@ -55,9 +55,9 @@ SCALES = {
 
 def find_scale(name: str, seeds: int | None = None, data: Sequence[StreamRecipe] = ()) -> Scale:
     """Return the scale with this name, with another number of seeds or with the user's streams if given."""
-    found = SCALES.get(name.lower())
-    if found is None:
-        raise InputError(f"unknown scale {name!r}; known are {', '.join(SCALES)}")
+    scale = SCALES.get(name.lower())
+    if scale is None:
+        raise InputError(f"size must be one of {', '.join(SCALES)}, got {name!r}")
     if seeds is not None:
-        found = replace(found, seeds=tuple(range(checks.whole_number("seeds", seeds))))
-    return replace(found, data=tuple(data))
+        scale = replace(scale, seeds=tuple(range(checks.whole_number("seeds", seeds))))
+    return replace(scale, data=tuple(data))

@@ -22,7 +22,6 @@ from keyspread.errors import InputError
 from keyspread.experiments.figure import FigureResult
 from keyspread.experiments.verdict import Outcome, Verdict, count, summary
 from keyspread.report import style
-from keyspread.report.verdict_table import verdict_table
 
 SYMBOLS = {Outcome.HOLDS: "✓", Outcome.IN_PART: "◐", Outcome.FAILS: "✗"}
 ROWS_SHOWN = 40
@@ -32,7 +31,7 @@ WIDE = 7.0
 
 
 def write_report(folder: str | os.PathLike[str], results: Sequence[FigureResult], about: Mapping[str, str]) -> Path:
-    """Write report.html, figures/, tables/, verdicts.json and verdicts.md to this folder; return the path of the page.
+    """Write report.html, figures/, tables/, and verdicts.json to this folder; return the path of the page.
 
     `about` is shown at the end of the page: size, seeds, versions, command line, … by name.
     """
@@ -52,7 +51,6 @@ def write_report(folder: str | os.PathLike[str], results: Sequence[FigureResult]
             section.write(target)
         published = {"size": about.get("size", ""), "seeds": about.get("seeds", ""), **to_json(results)}
         _write(target / "verdicts.json", json.dumps(published, ensure_ascii=False, indent=2) + "\n")
-        _write(target / "verdicts.md", verdict_table([published]))
         _write(target / "report.html", page)
     except OSError as error:
         reason = error.strerror or type(error).__name__

@@ -7,14 +7,17 @@ not use pyplot: no window, no global state, safe in any thread.
 import io
 import pickle
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import matplotlib
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Picture
+from matplotlib.figure import Figure
+
+Picture: TypeAlias = Figure
+"""A drawing. The word figure is for those of the paper."""
 
 ABBREVIATIONS = {
     "key": "KG",

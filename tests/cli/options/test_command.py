@@ -105,7 +105,6 @@ def test_old_arguments_of_make(run, tmp_path):
         (["reproduce", "--scale", "huge"], ["reproduce", "--size", "huge"]),
         (["reproduce", "3", "--data", "nowhere"], ["reproduce", "3", "--input", "nowhere"]),
         (["reproduce", "--limit", "5"], ["reproduce", "--messages", "5"]),
-        (["bench", "deployment", "--rate", "-1"], ["bench", "deployment", "--utilization", "-1"]),
         (["bench", "deployment", "--sources", "0"], ["bench", "deployment", "--senders", "0"]),
         (["run", "--source", "nowhere.csv"], ["run", "--input", "nowhere.csv"]),
         (["run", "--source", "kafka"], ["run", "--input", "kafka"]),

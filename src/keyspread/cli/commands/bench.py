@@ -40,12 +40,12 @@ def _no_command(context: typer.Context) -> None:
         print(context.get_help())
 
 
-def _load(help: str, default: str | bool = True, panel: str = "Load", **more: Any) -> Any:
-    return typer.Option(help=help, rich_help_panel=panel, show_default=default, **more)
+def _load(help: str, default: str | bool = True, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel="Load", show_default=default, **more)
 
 
-def _live(help: str, default: str | bool = True, **more: Any) -> Any:
-    return _load(help, default, "Real-time mode", **more)
+def _live(help: str, *names: str, default: str | bool = True, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Real-time mode", show_default=default, **more)
 
 
 @dataclass(frozen=True)
@@ -107,19 +107,19 @@ class BenchLive:
 
     realtime: Annotated[
         bool,
-        _live("Measure latency record by record, from Kafka to Kafka, in Spark's real-time mode (Spark 4.3)", False),
+        _live("Measure latency record by record, from Kafka to Kafka, in Spark's real-time mode (4.3)", "--realtime"),
     ] = False
     brokers: Annotated[str | None, _live("Kafka brokers to connect to", metavar="HOST:PORT,…")] = None
     rates: Annotated[
         str | None,
         _live(
             "Rising messages per second, separated by commas",
-            "10, 25, 50, 75, 100 % of the best possible throughput",
+            default="10, 25, 50, 75, 100 % of the best possible throughput",
             metavar="NUMBERS",
         ),
     ] = None
     jars: Annotated[
-        str | None, _live("Jars of Kafka's connector", "Spark downloads the connector", metavar="FILE,…")
+        str | None, _live("Jars of Kafka's connector", default="Spark downloads the connector", metavar="FILE,…")
     ] = None
 
 

@@ -10,7 +10,6 @@ OLD_NAMES = {
     "counters": ("--capacity",),
     "messages": ("--limit",),
     "size": ("--scale",),
-    "utilization": ("--rate",),
 }
 """Former names of an option, by its parameter. They work in every command that has the option; --help hides them."""
 

@@ -61,7 +61,7 @@ def show_live(measured: "LiveDeployment") -> None:
         title = f"Zipf {skew:g} over {setup.keys:,} keys: messages per second until saturation"
         _section(out, title, _limits(measured, skew))
         for rate in setup.rates:
-            runs = [run for run in measured.runs if (run.skew, run.rate) == (skew, rate)]
+            runs = [run for run in measured.runs if (run.skew, run.measured.rate) == (skew, rate)]
             if runs:
                 share = f"{100 * rate / setup.best_rate:.0f} % of the best possible"
                 title = f"Zipf {skew:g}: latency at {rate:g} messages per second ({share}), ms"
@@ -163,9 +163,10 @@ def _limits(measured: "LiveDeployment", skew: float) -> Table:
 def _live_latency(runs: "list[LiveRun]", grows: str) -> Table:
     table = _table("scheme", "in use", *(title for name in _WAITING for title in (name, "model")), apart=1)
     for run in runs:
-        times = [getattr(part, name) for name in _WAITING.values() for part in (run.waiting, run.predicted)]
-        sign = f" {grows}" if run.saturated else "  "
-        table.add_row(run.scheme, f"{100 * run.in_use:.0f} %{sign}", *map(_milliseconds, times))
+        both = (run.measured.waiting, run.predicted)
+        times = [getattr(waiting, name) for name in _WAITING.values() for waiting in both]
+        sign = f" {grows}" if run.measured.is_saturated else "  "
+        table.add_row(run.scheme, f"{100 * run.measured.in_use:.0f} %{sign}", *map(_milliseconds, times))
     return table
 
 
@@ -178,11 +179,12 @@ def _grows(out: Console) -> str:
 
 
 def _remarks(measured: "LiveDeployment") -> Iterator[str]:
-    behind = max((run.late for run in measured.runs), default=0.0)
+    rates = [run.measured for run in measured.runs]
+    behind = max((at_rate.late for at_rate in rates), default=0.0)
     if behind > _LATE:
         yield f"The producer was up to {1000 * behind:,.0f} ms late: this machine is too slow for the rate."
-    if any(run.saturated and run.in_use < _FULL for run in measured.runs):
+    if any(at_rate.is_saturated and at_rate.in_use < _FULL for at_rate in rates):
         yield "Saturated below 90 % in use: the cores of this machine were the limit, not the waiting."
-    doubled = sum(run.doubled for run in measured.runs)
+    doubled = sum(at_rate.doubled for at_rate in rates)
     if doubled:
         yield f"{doubled:,} results came twice; the first one counts."

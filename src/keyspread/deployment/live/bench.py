@@ -46,7 +46,10 @@ def deploy_live(
                 predicted = list(model(scheme, setup.workers, load))
                 route = by_scheme(scheme, setup.workers)
                 measured = list(_until_saturated(measure(topics, route, setup.workers, load)))
-                runs += [LiveRun.of(skew, scheme, *pair) for pair in zip(measured, predicted, strict=False)]
+                runs += [
+                    LiveRun(skew, scheme, at_rate, expected.waiting)
+                    for at_rate, expected in zip(measured, predicted, strict=False)  # fewer, if it saturated
+                ]
                 limits.append(Limit.of(skew, scheme, measured, predicted))
     return LiveDeployment(setup, tuple(runs), tuple(limits), f"{master_of(spark)}, Spark {spark.version}")
 

@@ -55,41 +55,30 @@ class Measured:
 
 @dataclass(frozen=True)
 class LiveRun:
-    """One scheme at one rate; times in seconds."""
+    """One scheme at one rate."""
 
     skew: float
     scheme: str
-    rate: float
-    messages: int
-    """Messages that count."""
-    waiting: Waiting
+    measured: Measured
     predicted: Waiting
     """By the model: queues of the workers only, with the same senders, keys and seconds."""
-    in_use: float
-    """Work of the busiest worker per second, in seconds: above 1 it cannot keep up."""
-    growth: float
-    """Seconds per second by which the latency of the busiest worker grew."""
-    saturated: bool
-    doubled: int
-    late: float
-    """Seconds by which the producer was behind at the end."""
 
-    @classmethod
-    def of(cls, skew: float, scheme: str, measured: Measured, predicted: Measured) -> "LiveRun":
-        """Summarise what was measured at one rate, beside what the model says."""
-        return cls(
-            skew=skew,
-            scheme=scheme,
-            rate=measured.rate,
-            messages=measured.latency.size,
-            waiting=measured.waiting,
-            predicted=predicted.waiting,
-            in_use=measured.in_use,
-            growth=measured.growth,
-            saturated=measured.is_saturated,
-            doubled=measured.doubled,
-            late=measured.late,
-        )
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without those of single messages."""
+        at_rate = self.measured
+        return {
+            "skew": self.skew,
+            "scheme": self.scheme,
+            "rate": at_rate.rate,
+            "messages": at_rate.latency.size,
+            "waiting": asdict(at_rate.waiting),
+            "predicted": asdict(self.predicted),
+            "in_use": at_rate.in_use,
+            "growth": at_rate.growth,
+            "saturated": at_rate.is_saturated,
+            "doubled": at_rate.doubled,
+            "late": at_rate.late,
+        }
 
 
 @dataclass(frozen=True)
@@ -135,5 +124,5 @@ class LiveDeployment:
             "setup": self.setup.to_dict(),
             "why_not_more_workers": self.setup.why_not_more,
             "limits": [asdict(limit) for limit in self.limits],
-            "runs": [asdict(run) for run in self.runs],
+            "runs": [run.to_dict() for run in self.runs],
         }

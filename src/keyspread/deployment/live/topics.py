@@ -38,14 +38,15 @@ class Topics:
 
     def __init__(self, spark: SparkSession, brokers: str) -> None:
         self.spark, self.brokers = spark, brokers
-        self._jvm: Any = spark._jvm
+        jvm: Any = spark._jvm
+        self._jvm = jvm
         self._prefix = f"keyspread-bench-{uuid.uuid4().hex[:12]}"
         self._created: list[str] = []
         try:
             self._admin = admin_client(spark, {"bootstrap.servers": brokers})
         except NoClientError:
             raise no_connector() from None
-        clients = self._jvm.org.apache.kafka.clients
+        clients = jvm.org.apache.kafka.clients
         # A message is sent at once, and does not wait for others.
         sending = {"key.serializer": _TEXT, "value.serializer": _TEXT, "linger.ms": "0"}
         self._producer = clients.producer.KafkaProducer(self._settings(sending))
