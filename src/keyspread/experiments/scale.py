@@ -42,14 +42,11 @@ class Scale:
         return {symbol: look_alike(symbol, size, seed) for symbol, size in sizes.items()}
 
 
-def _skews(step: int) -> tuple[float, ...]:
-    return tuple(tenths / 10 for tenths in range(step, 21, step))
-
-
+PAPER_SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
 SCALES = {
-    "quick": Scale("quick", 10**6, _skews(2), (0, 1, 2), wikipedia=0.05, twitter=0.001, cashtags=1.0),
+    "quick": Scale("quick", 10**6, PAPER_SKEWS[1::2], (0, 1, 2), wikipedia=0.05, twitter=0.001, cashtags=1.0),
     # TW has 1.2 G messages and 31 M keys. All of it would take a day for a figure that does not depend on the size.
-    "paper": Scale("paper", 10**7, _skews(1), (0, 1, 2), wikipedia=1.0, twitter=0.05, cashtags=1.0),
+    "paper": Scale("paper", 10**7, PAPER_SKEWS, (0, 1, 2), wikipedia=1.0, twitter=0.05, cashtags=1.0),
 }
 
 

@@ -6,16 +6,15 @@ import pandas as pd
 
 from keyspread import expected_workers, find_choices
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.scale import Scale
+from keyspread.experiments.figures.points import KEYS
+from keyspread.experiments.scale import PAPER_SKEWS, Scale
 from keyspread.experiments.verdict import Verdict, judge
 from keyspread.report import style
 from keyspread.streams import zipf_probabilities
 from keyspread.threshold import default_threshold
 
 WORKERS = (10, 20, 50, 100)
-KEYS = 10_000
 TOLERANCE = 1e-4
-SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
 
 
 class ClaimConstraints(Figure):
@@ -35,7 +34,7 @@ class ClaimConstraints(Figure):
         """Evaluate the constraints at d - 1 wherever d is above its lower limit of 2."""
         rows = []
         for n in WORKERS:
-            for skew in SKEWS:
+            for skew in PAPER_SKEWS:
                 shares = zipf_probabilities(skew, KEYS)
                 head = shares[shares >= default_threshold(n) * (1 - 1e-12)]
                 d = find_choices(head, n, TOLERANCE)

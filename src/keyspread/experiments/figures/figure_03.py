@@ -3,13 +3,12 @@
 import pandas as pd
 
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.scale import Scale
+from keyspread.experiments.figures.points import KEYS
+from keyspread.experiments.scale import PAPER_SKEWS, Scale
 from keyspread.experiments.verdict import Verdict, judge
 from keyspread.report import style
 from keyspread.streams import zipf_probabilities
 
-SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
-KEYS = 10**4
 WORKERS = (50, 100)
 THRESHOLDS = {"2/n": 2.0, "1/(5n)": 0.2}
 """The ends of the paper's range, as multiples of 1/n."""
@@ -35,7 +34,7 @@ class Figure03(Figure):
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
         """Count the keys above each threshold, and their share of the messages."""
         rows = []
-        for skew in SKEWS:
+        for skew in PAPER_SKEWS:
             law = zipf_probabilities(skew, KEYS)
             for workers in WORKERS:
                 for threshold, numerator in THRESHOLDS.items():

@@ -4,14 +4,13 @@ import pandas as pd
 
 from keyspread.choices import find_choices
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.scale import Scale
+from keyspread.experiments.figures.points import KEYS
+from keyspread.experiments.scale import PAPER_SKEWS, Scale
 from keyspread.experiments.verdict import Verdict, judge
 from keyspread.report import style
 from keyspread.streams import zipf_probabilities
 from keyspread.threshold import default_threshold
 
-SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
-KEYS = 10**4
 WORKERS = (5, 10, 50, 100)
 LARGE = (50, 100)
 TOLERANCE = 1e-4
@@ -37,7 +36,7 @@ class Figure04(Figure):
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
         """Compute d for each skew and number of workers."""
         rows = []
-        for skew in SKEWS:
+        for skew in PAPER_SKEWS:
             law = zipf_probabilities(skew, KEYS)
             for workers in WORKERS:
                 head = law[law >= default_threshold(workers)]

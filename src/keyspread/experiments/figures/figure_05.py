@@ -3,15 +3,14 @@
 import pandas as pd
 
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.scale import Scale
+from keyspread.experiments.figures.points import KEYS
+from keyspread.experiments.scale import PAPER_SKEWS, Scale
 from keyspread.experiments.verdict import Verdict, judge
 from keyspread.memory_model import replica_model
 from keyspread.report import style
 from keyspread.streams import zipf_probabilities
 from keyspread.threshold import default_threshold
 
-SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
-KEYS = 10**4
 MESSAGES = 10**7
 WORKERS = (50, 100)
 FEW_WORKERS = (5, 10)
@@ -33,7 +32,7 @@ VERY_HIGH_SKEW, THE_SAME = 2.0, 0.9
 def replicas(workers: tuple[int, ...], base: str) -> pd.DataFrame:
     """Return the replicas of D-Choices and W-Choices relative to those of `base`, for expected counts m·p_k."""
     rows = []
-    for skew in SKEWS:
+    for skew in PAPER_SKEWS:
         counts = MESSAGES * zipf_probabilities(skew, KEYS)
         for n in workers:
             head = int((counts >= default_threshold(n) * MESSAGES).sum())

@@ -6,7 +6,7 @@ import pandas as pd
 
 from keyspread.evaluation.run import Run
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.figures.points import EVEN_ENOUGH, ends, number, over_seeds, with_run_columns
+from keyspread.experiments.figures.points import EVEN_ENOUGH, KEYS, ends, number, over_seeds, with_run_columns
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
 from keyspread.report import style
@@ -14,7 +14,6 @@ from keyspread.report.style import ABBREVIATIONS
 from keyspread.streams import ZipfStream
 
 WORKERS = (5, 10, 50, 100)
-KEYS = 10_000
 SCHEMES = ("w-choices", "round-robin")
 THRESHOLDS = {"2/n": 2.0, "1/n": 1.0, "1/(2n)": 0.5, "1/(4n)": 0.25, "1/(8n)": 0.125}  # times 1/n
 

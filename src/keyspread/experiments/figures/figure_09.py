@@ -5,14 +5,13 @@ import pandas as pd
 
 from keyspread.evaluation.run import Run
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.figures.points import ends, over_seeds
+from keyspread.experiments.figures.points import KEYS, ends, over_seeds
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
 from keyspread.report import style
 from keyspread.streams import ZipfStream
 
 WORKERS = (50, 100)
-KEYS = 10_000
 SOURCES = 5
 TOLERANCE = 1e-4
 READINGS = {"min_d": "I(d) ≤ I(W-C) + ε", "min_d_strict": "I(d) equal to I(W-C) within noise"}
