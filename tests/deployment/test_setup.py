@@ -1,7 +1,5 @@
 """A setup: the paper's by default, invalid ones refused in one line, and a round trip through JSON."""
 
-import json
-
 import pytest
 
 from keyspread import InputError
@@ -22,11 +20,6 @@ def test_runs_are_scaled_so_that_the_busiest_worker_always_works_equally_long():
     setup = Setup(seconds=2.0)
     assert setup.scaled(0.5) == 4_000
     assert setup.scaled(1 / 80) == 160_000
-
-
-def test_a_setup_survives_json():
-    setup = Setup(skews=(1.0,), schemes=("sg", "wc"))
-    assert Setup.from_dict(json.loads(json.dumps(setup.to_dict()))) == setup
 
 
 @pytest.mark.parametrize(
