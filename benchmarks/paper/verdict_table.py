@@ -66,7 +66,7 @@ def verdict_table(published: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_ORDER = ["1", "table-1", *(str(number) for number in range(3, 15))]
+_ORDER = [str(number) for number in range(1, 15)]
 """Figures come in the order of the paper; claims of the text follow."""
 
 

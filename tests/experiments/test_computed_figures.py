@@ -1,6 +1,5 @@
-"""Figures 3 to 6, table I and the memory of a sender have the known numbers, and every verdict can fail."""
+"""Figures 3 to 6 and the memory of a sender have the known numbers, and every verdict can fail."""
 
-import dataclasses
 import math
 
 import pandas as pd
@@ -10,11 +9,9 @@ from figure_cases import changed, outcomes
 from keyspread.evaluation.run import SCHEMA
 from keyspread.experiments.claims.memory import SCHEMES, ClaimMemory
 from keyspread.experiments.figure import FigureResult
-from keyspread.experiments.figures import table_1
 from keyspread.experiments.reproduce import FIGURES
 from keyspread.experiments.scale import SCALES
 from keyspread.experiments.verdict import Outcome
-from keyspread.streams import ZipfStream
 
 QUICK = SCALES["quick"]
 NO_RESULTS = SCHEMA.empty_table().to_pandas()
@@ -23,7 +20,7 @@ HOLDS, IN_PART, FAILS = Outcome.HOLDS, Outcome.IN_PART, Outcome.FAILS
 
 @pytest.fixture(scope="module")
 def made():
-    return {name: FigureResult.of(FIGURES[name], QUICK, NO_RESULTS) for name in ("3", "4", "5", "6", "table-1")}
+    return {name: FigureResult.of(FIGURES[name], QUICK, NO_RESULTS) for name in ("3", "4", "5", "6")}
 
 
 def at(table, **where):
@@ -36,10 +33,9 @@ def at(table, **where):
 def test_every_figure_tells_what_it_is(made):
     for name, one in made.items():
         assert one.figure.name == name
-        assert one.figure.label in {f"Figure {name}", "Table I"}
+        assert one.figure.label == f"Figure {name}"
         assert all(len(text) > 20 for text in (one.figure.paper, one.figure.method))
         assert one.runs == 0
-        assert (one.picture is None) == name.startswith("table")
         assert all(verdict.measured and verdict.where for verdict in one.verdicts)
         assert all(verdict.words for verdict in one.verdicts if verdict.is_claim)
         assert all(verdict.why for verdict in one.verdicts if verdict.outcome != HOLDS)
@@ -47,10 +43,7 @@ def test_every_figure_tells_what_it_is(made):
 
 def test_what_cannot_fail_or_is_ours_is_not_counted(made):
     checks = [verdict.claim for one in made.values() for verdict in one.verdicts if not verdict.is_claim]
-    assert checks == [
-        "The head never has more than 5n keys",
-        "Our look-alikes have the messages, keys and p_1 of Table I (scaled, within 2 %)",
-    ]
+    assert checks == ["The head never has more than 5n keys"]
 
 
 # Figure 3
@@ -138,39 +131,6 @@ def test_the_least_saving_against_shuffle_grouping(made):
     assert "5 of 80 settings" in made["6"].verdicts[0].why
     assert outcomes("6", table.assign(difference_percent=-70.0)) == [FAILS] * 2
     assert outcomes("6", table.assign(difference_percent=-81.0 - table["workers"] / 100))[0] == HOLDS
-
-
-# Table I
-
-
-def test_the_look_alikes_have_the_numbers_of_table_i(made):
-    table = made["table-1"].table
-    assert table["symbol"].tolist() == ["WP", "TW", "CT"] + ["ZF"] * 6
-    assert set(table["how"][:3]) == {"counted"}
-    assert (at(table, symbol="WP")["messages"], at(table, symbol="WP")["paper_keys"]) == (1_100_000, 145_000)
-    assert outcomes("table-1", table) == [HOLDS]
-    assert outcomes("table-1", table.assign(p1_percent=50.0)) == [FAILS]
-    other = table.assign(keys=table["keys"].where(table["symbol"] != "CT", 99))
-    (verdict,) = FIGURES["table-1"].verdicts(other)
-    assert (verdict.outcome, verdict.why) == (IN_PART, "The numbers of CT differ by more.")
-
-
-def test_a_long_stream_is_not_drawn(monkeypatch):
-    monkeypatch.setattr(table_1, "CHEAP", 10**6)
-    monkeypatch.setattr(ZipfStream, "encoded", lambda self: pytest.fail("drawn"))
-    table = FIGURES["table-1"].table(QUICK, NO_RESULTS)
-    assert table["how"][:3].tolist() == ["expected"] * 2 + ["counted"]
-    assert outcomes("table-1", table) == [HOLDS]
-
-
-def test_the_streams_of_a_user_are_counted_and_compared_with_nothing(monkeypatch):
-    monkeypatch.setattr(table_1, "CHEAP", 10)
-    streams = (ZipfStream(1.0, 10, 1000, name="mine"), ZipfStream(1.0, 10, 0, name="empty"))
-    table = FIGURES["table-1"].table(dataclasses.replace(QUICK, data=streams), NO_RESULTS)
-    assert table["stream"][:2].tolist() == ["mine", "empty"]
-    assert table["how"][:2].tolist() == ["counted", "counted"]
-    assert table["messages"][:2].tolist() == [1000, 0]
-    assert outcomes("table-1", table) == []
 
 
 # The memory of a sender

@@ -17,12 +17,12 @@ from keyspread.report.style import Picture
 
 
 class Figure(ABC):
-    """One figure, table or claim of the paper, and how to reproduce it."""
+    """One figure or claim of the paper, and how to reproduce it."""
 
     name: ClassVar[str]
-    """The name on the command line: 1, 3, …, 14, table-1, …, estimate."""
+    """The name on the command line: 1, 3, …, 14, constraints, estimate, memory."""
     label: ClassVar[str]
-    """The name in the paper: 'Figure 10', 'Table I', …"""
+    """The name in the paper: 'Figure 10', 'Claim, Sec. 4.2', …"""
     title: ClassVar[str]
     paper: ClassVar[str]
     """What the paper shows and claims there, in our words."""
@@ -39,9 +39,9 @@ class Figure(ABC):
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
         """Build the table. `results` has one row per run and time slot (see `keyspread.evaluation.run.SCHEMA`)."""
 
-    def plot(self, table: pd.DataFrame) -> Picture | None:
-        """Draw the table; return None if it is a table in the paper too."""
-        return None
+    @abstractmethod
+    def plot(self, table: pd.DataFrame) -> Picture:
+        """Draw the table."""
 
     @abstractmethod
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
@@ -55,7 +55,7 @@ class FigureResult:
     figure: Figure
     table: pd.DataFrame
     verdicts: list[Verdict]
-    picture: Picture | None
+    picture: Picture
     runs: int
     """Number of simulations behind the table."""
 

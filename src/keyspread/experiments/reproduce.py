@@ -25,13 +25,12 @@ from keyspread.experiments.figures.figure_11 import Figure11
 from keyspread.experiments.figures.figure_12 import Figure12
 from keyspread.experiments.figures.figure_13 import Figure13
 from keyspread.experiments.figures.figure_14 import Figure14
-from keyspread.experiments.figures.table_1 import Table1
 from keyspread.experiments.scale import Scale
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ALL: list[type[Figure]] = [Figure01, Table1, Figure03, Figure04, Figure05, Figure06, Figure07, Figure08, Figure09]
+_ALL: list[type[Figure]] = [Figure01, Figure03, Figure04, Figure05, Figure06, Figure07, Figure08, Figure09]
 _ALL += [Figure10, Figure11, Figure12, Figure13, Figure14, ClaimConstraints, ClaimEstimate, ClaimMemory]
 
 FIGURES: dict[str, Figure] = {figure.name: figure() for figure in _ALL}

@@ -35,7 +35,7 @@ class Scale:
         return traces[0] if traces else look_alike("wp", self.wikipedia, seed)
 
     def real_streams(self, seed: int) -> dict[str, StreamRecipe]:
-        """Return the streams of figures 11 and 12 and of table I by their symbol."""
+        """Return the streams of figures 11 and 12 by their symbol."""
         if self.data:
             return {stream.title: stream for stream in self.data}
         sizes = {"WP": self.wikipedia, "TW": self.twitter, "CT": self.cashtags}

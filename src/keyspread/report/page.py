@@ -91,17 +91,15 @@ class _Section:
 
     result: FigureResult
     id: str
-    svg: str | None
+    svg: str
 
     @classmethod
     def of(cls, result: FigureResult) -> "_Section":
-        svg = None if result.picture is None else style.as_svg(result.picture)
-        return cls(result, _file_name(result.figure.name), svg)
+        return cls(result, _file_name(result.figure.name), style.as_svg(result.picture))
 
     def write(self, target: Path) -> None:
         _write(target / self.csv_path, self.result.table.to_csv(index=False, lineterminator="\n"))
-        if self.svg is not None:
-            _write(target / self.svg_path, self.svg)
+        _write(target / self.svg_path, self.svg)
 
     @property
     def csv_path(self) -> str:
@@ -113,16 +111,16 @@ class _Section:
 
     @property
     def inline_svg(self) -> Markup:
-        return Markup(_inline(self.svg or "", self.id, self.heading))
+        return Markup(_inline(self.svg, self.id, self.heading))
 
     @property
     def wide(self) -> bool:
-        return self.result.picture is not None and self.result.picture.get_figwidth() > WIDE
+        return bool(self.result.picture.get_figwidth() > WIDE)
 
     @property
     def width(self) -> int:
         """Width of the picture in CSS pixels: a little larger than in print."""
-        return round((self.result.picture.get_figwidth() if self.result.picture is not None else 0) * 105)
+        return round(self.result.picture.get_figwidth() * 105)
 
     @property
     def heading(self) -> str:
@@ -187,7 +185,7 @@ def _sentence(text: str) -> Markup:
 
 
 def _file_name(name: str) -> str:
-    """Return the name of a figure's files and anchor: '3' → 'figure-03', 'table-1' → 'table-1'."""
+    """Return the name of a figure's files and anchor: '3' → 'figure-03', 'memory' → 'memory'."""
     return f"figure-{int(name):02d}" if name.isdecimal() else re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 

@@ -67,8 +67,8 @@ def test_a_folder_of_the_user_on_spark(run, spark, tmp_path):
     ("arguments", "message"),
     [
         (["fig-2"], "figure 2 is a diagram of skewed keys on workers: there is nothing to compute, leave it out"),
-        (["15"], "unknown figure '15'; known are 1, table-1"),
-        ([""], "unknown figure ''; known are 1, table-1"),
+        (["15"], "unknown figure '15'; known are 1, 3, 4"),
+        ([""], "unknown figure ''; known are 1, 3, 4"),
         (["--size", "huge"], "size must be one of quick, paper, got 'huge'"),
         (["--seeds", "0"], "seeds must be at least 1, got 0"),
         (["3", "--input", "{folder}/nowhere.tsv"], "nowhere.tsv: no such file"),

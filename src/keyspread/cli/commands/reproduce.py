@@ -37,7 +37,7 @@ class Experiments:
     figures: Annotated[
         list[str] | None,
         typer.Argument(
-            help="1, 3 … 14, table-1, constraints, estimate, memory (default: all except 13 and 14)",
+            help="1, 3 … 14, constraints, estimate, memory (default: all except 13 and 14)",
             show_default=False,
             metavar="FIGURES",
         ),
