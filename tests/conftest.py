@@ -54,15 +54,14 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 def live_deployment():
     """Return a live measurement as the model predicts it: key saturates at the second rate, d-choices does not."""
     pytest.importorskip("pyspark")
-    from keyspread.deployment.live import bench
     from keyspread.deployment.live.latency import model
-    from keyspread.deployment.live.measurements import LiveDeployment
+    from keyspread.deployment.live.measurements import Limit, LiveDeployment, LiveRun
     from keyspread.deployment.live.setup import LiveSetup
 
     setup = LiveSetup(4, 2, 16, schemes=("key", "d-choices"), rates=(20, 100), seconds=3)
     load, runs, limits = setup.load(2.0), [], []
     for scheme in setup.schemes:
-        found = list(model(scheme, setup.workers, load))
-        runs += [bench._run(load, scheme, one, one) for one in found]
-        limits.append(bench._limit(load, scheme, found, found))
+        predicted = list(model(scheme, setup.workers, load))
+        runs += [LiveRun(2.0, scheme, at_rate, at_rate.waiting) for at_rate in predicted]
+        limits.append(Limit.of(2.0, scheme, predicted, predicted))
     return LiveDeployment(setup, tuple(runs), tuple(limits), "local[16]")

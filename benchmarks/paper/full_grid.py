@@ -51,7 +51,7 @@ def memory(processes: list[int]) -> int:
 def main() -> None:
     (seeds,) = numbers(seeds=1)
     with tempfile.TemporaryDirectory() as folder:
-        command = [KEYSPREAD, "reproduce", "10", "--scale", "paper", "--seeds", str(seeds), "--json"]
+        command = [KEYSPREAD, "reproduce", "10", "--size", "paper", "--seeds", str(seeds), "--json"]
         start, peak = time.monotonic(), 0
         process = subprocess.Popen([*command, "--out", folder], stdout=subprocess.PIPE, text=True)
         while process.poll() is None:

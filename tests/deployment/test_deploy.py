@@ -8,11 +8,10 @@ pytest.importorskip("pyspark")
 
 import keyspread as ks
 from keyspread.deployment import emulated_work, latency
-from keyspread.deployment.answer_check import WrongResultError, check_exact
 from keyspread.deployment.deploy import deploy, steps
 from keyspread.deployment.setup import Setup
 from keyspread.deployment.slots import Slots
-from keyspread.deployment.source_messages import messages_at_sources
+from keyspread.deployment.source_messages import WrongResultError, check_exact, messages_at_sources
 from keyspread.deployment.throughput import measure_throughput
 
 SETUP = Setup(skews=(2.0,), workers=2, sources=3, keys=50, milliseconds=0.1, seconds=0.1, arrivals=0.1)
@@ -36,7 +35,7 @@ def clock(monkeypatch):
 
 
 def test_slept_work_takes_its_time_however_much_a_sleep_overshoots(clock):
-    work = emulated_work.begin_work("sleep", 0.001)
+    work = emulated_work.Work(0.001)
     finished = [work.do() for _ in range(1000)]
     assert work.end() == pytest.approx(1001.0, abs=0.0003)
     assert finished == sorted(finished)
@@ -45,26 +44,15 @@ def test_slept_work_takes_its_time_however_much_a_sleep_overshoots(clock):
 
 
 def test_work_on_a_message_does_not_start_before_it_is_sent(clock):
-    work = emulated_work.begin_work("sleep", 0.001)
+    work = emulated_work.Work(0.001)
     assert work.do(not_before=1005.0) == pytest.approx(1005.001, abs=0.0002)
     assert work.do(not_before=1003.0) == pytest.approx(1005.002, abs=0.0002)  # sent earlier, but it had to wait
 
 
-def test_cpu_work_keeps_a_core_busy():
-    import time
-
-    begin = time.thread_time()
-    work = emulated_work.begin_work("cpu", 0.01)
-    for _ in range(3):
-        work.do()
-    assert time.thread_time() - begin >= 0.03
-
-
-@pytest.mark.parametrize("scheme", ["partial-key", "d-choices"])
-def test_a_stream_is_routed_as_in_the_simulation(spark, scheme):
+def test_a_stream_is_routed_as_in_the_simulation(spark):
     with messages_at_sources(spark, SETUP, 2.0, 400) as rows:
-        run = measure_throughput(rows, SETUP, 2.0, scheme, 300, 0)  # the first 300 of them
-    simulated = ks.simulate(SETUP.stream(2.0, 300).encoded(), scheme, SETUP.workers, sources=SETUP.sources)
+        run = measure_throughput(rows, SETUP, 2.0, "d-choices", 300, 0)  # the first 300 of them
+    simulated = ks.simulate(SETUP.stream(2.0, 300).encoded(), "d-choices", SETUP.workers, sources=SETUP.sources)
     assert run.longest_queue == simulated.loads.max()
     assert run.replicas == simulated.replicas
     assert run.state_bytes == 16 * simulated.replicas

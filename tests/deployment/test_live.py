@@ -9,8 +9,9 @@ pytest.importorskip("pyspark")
 
 import keyspread as ks
 from keyspread.deployment.live import bench
-from keyspread.deployment.live.latency import Measured, model
+from keyspread.deployment.live.latency import model
 from keyspread.deployment.live.load import Load
+from keyspread.deployment.live.measurements import Measured
 from keyspread.deployment.live.setup import PAPER_WORKERS, LiveSetup, fitting
 from keyspread.deployment.measurements import Deployment
 from keyspread.errors import InputError
@@ -91,7 +92,6 @@ def test_a_scheme_gets_no_higher_rate_once_it_is_saturated_and_its_query_stops()
     [
         (16, (None, None), (11, 4)),
         (16, (8, None), (8, 7)),
-        (16, (None, 2), (13, 2)),
         (16, (8, 3), (8, 3)),
         (129, (None, None), (80, 48)),
         (1000, (None, None), (80, 48)),
@@ -118,14 +118,10 @@ def test_rates_are_shares_of_the_best_possible_by_default():
     ("wrong", "message"),
     [
         ({"workers": 12}, "Spark has 16 slots, and all tasks of a real-time query run at once: 4 senders, 12 workers"),
-        ({"workers": 0}, "workers must be at least 1, got 0"),
-        ({"skews": ()}, "skews must have one or more values, each once, got none"),
         ({"schemes": ("dc", "dc")}, "schemes must have one or more values, each once, got dc, dc"),
         ({"schemes": ("planned",)}, "planned does not work with realtime=True, because it counts a whole batch"),
-        ({"schemes": ("best",)}, "unknown scheme 'best'"),
         ({"rates": (20, 10)}, "rates must be above 0 and rising, got 20, 10"),
         ({"rates": (0,)}, "rates must be above 0 and rising, got 0"),
-        ({"rates": (1e10,)}, "rate must be at most 1000000000"),
         ({"milliseconds": 0}, "milliseconds must be above 0, got 0"),
         ({"seconds": 0}, "arrivals must be above 0, got 0"),
     ],

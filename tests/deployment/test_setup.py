@@ -1,7 +1,5 @@
 """A setup: the paper's by default, invalid ones refused in one line, and a round trip through JSON."""
 
-import json
-
 import pytest
 
 from keyspread import InputError
@@ -22,12 +20,6 @@ def test_runs_are_scaled_so_that_the_busiest_worker_always_works_equally_long():
     setup = Setup(seconds=2.0)
     assert setup.scaled(0.5) == 4_000
     assert setup.scaled(1 / 80) == 160_000
-    assert Setup(messages=777).scaled(0.5) == 777
-
-
-def test_a_setup_survives_json():
-    setup = Setup(skews=(1.0,), schemes=("sg", "wc"), messages=5)
-    assert Setup.from_dict(json.loads(json.dumps(setup.to_dict()))) == setup
 
 
 @pytest.mark.parametrize(
@@ -38,11 +30,7 @@ def test_a_setup_survives_json():
         ({"skews": (-1.0,)}, "skew must not be negative"),
         ({"schemes": ("best",)}, "unknown scheme 'best'"),
         ({"workers": 0}, "workers must be at least 1, got 0"),
-        ({"work": "nap"}, "work must be one of sleep, cpu, got 'nap'"),
         ({"milliseconds": 0}, "milliseconds must be above 0"),
-        ({"seconds": 0}, "seconds must be above 0"),
-        ({"rate": 1.5}, "utilization must be above 0 and at most 1, got 1.5"),
-        ({"messages": 0}, "messages must be at least 1"),
     ],
 )
 def test_what_cannot_be_deployed_is_refused(wrong, message):
@@ -60,7 +48,6 @@ def test_the_model_predicts_which_schemes_saturate_early():
     assert all(one.rate == pytest.approx(1 / (one.share * 0.001)) for one in found.values())
     assert found["key"].waiting.p99 > 2 * found["w-choices"].waiting.p99
     assert found["planned"].replicas < found["w-choices"].replicas < found["shuffle"].replicas
-    assert all(one.sending > 0 for one in found.values())
 
 
 def test_the_model_also_predicts_more_workers():

@@ -46,7 +46,7 @@ def test_waiting_is_what_can_be_counted(messages, work):
     took = finished - sent
     assert found.highest_average == pytest.approx(max(took[workers == one].mean() for one in set(workers.tolist())))
     assert found.longest_queue == max(queue_lengths(sent.tolist(), finished.tolist(), workers.tolist()))
-    assert found.p50 <= found.p95 <= found.p99 <= took.max()
+    assert (found.p50, found.p95, found.p99) == pytest.approx(tuple(np.percentile(took, [50, 95, 99])))
 
 
 def test_the_busiest_worker_saturates_first():
@@ -56,20 +56,8 @@ def test_the_busiest_worker_saturates_first():
         saturation(np.array([0, 0]), work=0.001)
 
 
-def test_a_queue_above_its_rate_grows_and_one_below_does_not():
-    sent = np.arange(1000) / 1000
-    one = np.zeros(1000, np.int32)
-    assert waiting(sent, finish_times(sent, one, 0.002), one).p99 > 0.9
-    assert waiting(sent, finish_times(sent, one, 0.0005), one).p99 == pytest.approx(0.0005)
-
-
 def test_nothing_has_no_latency():
     none = np.empty(0)
     assert finish_times(none, np.empty(0, np.int32), 1.0).size == 0
     with pytest.raises(InputError, match="there is no message"):
         waiting(none, none, np.empty(0, np.int32))
-
-
-def test_percentiles_are_those_of_the_latencies():
-    found = waiting(np.zeros(101), np.arange(101.0), np.zeros(101, np.int32))
-    assert (found.p50, found.p95, found.p99) == (50, 95, 99)

@@ -41,13 +41,10 @@ def test_the_table_is_the_same_however_it_was_added(tmp_path):
 
 
 def test_what_was_left_half_written_is_not_seen(results):
+    assert results.table().num_rows == results.table(RUNS).num_rows == 0
     results.add(RUNS[0].result())
     open(os.path.join(results.folder, ".0123"), "wb").close()
     assert results.done() == {RUNS[0].id}
-
-
-def test_nothing_is_an_empty_table(results):
-    assert results.table().num_rows == results.table(RUNS).num_rows == 0
 
 
 def test_a_table_of_another_version_is_refused(results, monkeypatch):

@@ -22,38 +22,28 @@ RUNS = [
 ]
 
 
-def test_the_same_numbers_as_in_process(spark, tmp_path):
+def test_the_same_numbers_as_in_process_in_one_data_set(spark, tmp_path):
     results, here = Results(tmp_path / "spark"), Results(tmp_path / "here")
-    assert sweep(spark, RUNS, results) == len(RUNS)
+    seen = []
+    assert sweep(spark, RUNS, results, progress=lambda done, total: seen.append((done, total))) == len(RUNS)
     for run in RUNS:
         here.add(run.result())
     assert results.table(RUNS).equals(here.table(RUNS))
+    total = sum(run.stream.messages for run in RUNS)
+    assert seen[-1] == (total, total)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert spark.read.parquet(results.folder).count() == results.table().num_rows == 50 * len(RUNS)
 
 
 def test_what_is_there_is_not_simulated_again(spark, tmp_path):
     results = Results(tmp_path)
-    assert sweep(spark, RUNS[:3], results) == 3
+    for run in RUNS[:3]:
+        results.add(run.result())
     files = {name: os.stat(tmp_path / name).st_mtime_ns for name in os.listdir(tmp_path)}
     assert sweep(spark, RUNS[:5], results) == 2
     assert sweep(spark, RUNS[:5], results) == 0
     assert {name: os.stat(tmp_path / name).st_mtime_ns for name in files} == files
     assert results.table(RUNS[:5]).num_rows == 50 * 5
-
-
-def test_progress_ends_at_all_messages(spark, tmp_path):
-    seen = []
-    sweep(spark, RUNS, Results(tmp_path), progress=lambda done, total: seen.append((done, total)))
-    total = sum(run.stream.messages for run in RUNS)
-    assert seen[-1] == (total, total)
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-
-
-def test_the_table_is_one_data_set_for_spark(spark, tmp_path):
-    results = Results(tmp_path)
-    sweep(spark, RUNS[:4], results)
-    rows = spark.read.parquet(str(tmp_path))
-    assert rows.count() == results.table().num_rows == 200
-    assert {row.scheme for row in rows.select("scheme").distinct().collect()} == {"d-choices", "partial-key"}
 
 
 def test_tasks_keep_streams_together_and_start_with_the_expensive_ones():
@@ -95,8 +85,7 @@ def test_a_killed_sweep_resumes_where_it_stopped(spark, tmp_path):
         process.wait()
     runs = grid([ZipfStream(skew / 10, 1000, 400_000) for skew in range(1, 13)], scheme=["pkg", "dc"], workers=[5, 50])
     left = len(killed.missing(runs))
-    if not left:
-        pytest.fail("nothing was left to do")
+    assert left, "nothing was left to do"
     assert sweep(spark, runs, killed) == left
     assert sweep(spark, runs, whole) == len(runs)
     assert killed.table(runs).equals(whole.table(runs))

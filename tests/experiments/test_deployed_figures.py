@@ -5,11 +5,12 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from figure_cases import changed, verdict_on
 from keyspread import InputError
 from keyspread.deployment.measurements import Deployment, LatencyRun, ThroughputRun
 from keyspread.deployment.prediction import predict
 from keyspread.deployment.setup import Setup, streaming
-from keyspread.experiments.figure_result import FigureResult
+from keyspread.experiments.figure import FigureResult
 from keyspread.experiments.measurement import SETUPS, measurement, read_measurement
 from keyspread.experiments.reproduce import FIGURES, find_figures
 from keyspread.experiments.scale import SCALES
@@ -38,15 +39,13 @@ def as_predicted(setup):
                 late=0.0,
                 busiest=seconds,
                 median_busy=0.1,
-                idlest=0.1,
                 longest_queue=9,
                 replicas=one.replicas,
-                most_replicas=1,
                 state_bytes=16,
             )
         )
         for kind, scheme in (("queues", one.scheme), ("micro-batches", streaming(one.scheme))):
-            latency.append(LatencyRun(kind, one.skew, scheme, 10, 1.0, 1.0, one.waiting, 1.0, 1))
+            latency.append(LatencyRun(kind, one.skew, scheme, 10, one.waiting, 1.0, 1))
     shown = [run for run in latency if run.kind == "queues" or run.skew == max(setup.skews)]
     return Deployment(setup, tuple(runs), tuple(shown), tuple(predicted), "nowhere")
 
@@ -132,24 +131,11 @@ CASES = [
 ]
 
 
-def verdict_on(name, claim, table):
-    (found,) = (verdict for verdict in FIGURES[name].verdicts(table) if claim in verdict.claim)
-    return found
-
-
-def changed(table, changes):
-    table = table.copy()
-    for rows, column, value in changes:
-        table[column] = table[column].astype(float)
-        table.loc[table.eval(rows), column] = value
-    return table
-
-
 @pytest.mark.parametrize(("name", "claim", "good", "bad"), CASES)
 def test_a_verdict_can_hold_and_can_fail(made, name, claim, good, bad):
-    table = changed(made[name].table, good)
+    table = changed(made[name].table, *good)
     assert verdict_on(name, claim, table).outcome is Outcome.HOLDS
-    verdict = verdict_on(name, claim, changed(table, bad))
+    verdict = verdict_on(name, claim, changed(table, *bad))
     assert verdict.outcome is not Outcome.HOLDS
     assert verdict.why
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from keyspread import InputError
+from figure_cases import changed, verdict_on
 from keyspread.evaluation.result_store import Results
-from keyspread.experiments.figure_result import FigureResult
+from keyspread.experiments.figure import FigureResult
 from keyspread.experiments.figures.points import ends, over_seeds
 from keyspread.experiments.reproduce import FIGURES, find_figures, reproduce, runs_of
 from keyspread.experiments.scale import SCALES, Scale, find_scale
@@ -39,7 +39,6 @@ def made(rows):
 def test_each_has_a_table_a_picture_and_verdicts(made, name):
     one = made[name]
     assert len(one.table)
-    assert one.picture is not None
     assert one.verdicts
     assert one.runs == len(one.figure.runs(TINY))
     for verdict in one.verdicts:
@@ -100,24 +99,11 @@ CASES = [
 ]
 
 
-def verdict_on(name, claim, table):
-    (found,) = (verdict for verdict in FIGURES[name].verdicts(table) if claim in verdict.claim)
-    return found
-
-
-def changed(table, changes):
-    table = table.copy()
-    for rows, column, value in changes:
-        table[column] = table[column].astype(float)
-        table.loc[table.eval(rows), column] = value
-    return table
-
-
 @pytest.mark.parametrize(("name", "claim", "good", "bad"), CASES)
 def test_a_verdict_can_hold_and_can_fail(made, name, claim, good, bad):
-    table = changed(made[name].table, good)
+    table = changed(made[name].table, *good)
     assert verdict_on(name, claim, table).outcome is Outcome.HOLDS
-    verdict = verdict_on(name, claim, changed(table, bad))
+    verdict = verdict_on(name, claim, changed(table, *bad))
     assert verdict.outcome is not Outcome.HOLDS
     assert verdict.why
 
@@ -152,34 +138,16 @@ def test_with_data_figures_11_and_12_are_of_that_data(tmp_path, spark):
     assert {"I", "windowed_I"} <= set(made[0].table.columns)
 
 
-@pytest.mark.parametrize("name", ["15", "fig99", "table-9", ""])
-def test_an_unknown_figure_is_refused(name):
-    with pytest.raises(InputError, match=r"unknown figure .*; known are 1, table-1, .*12"):
-        find_figures([name])
-
-
-def test_figure_2_is_a_diagram():
-    with pytest.raises(InputError, match=r"figure 2 is a diagram .*: there is nothing to compute, leave it out"):
-        find_figures(["fig-2"])
-
-
 def test_drift_that_we_inserted_is_not_counted(made):
     checks = [verdict.claim for one in made.values() for verdict in one.verdicts if not verdict.is_claim]
     assert checks == ["CT is the hardest stream for all schemes", "Drift is visible on CT"]
 
 
 def test_a_line_that_touches_zero_is_not_stable(made):
-    table = changed(made["12"].table, [(ALL, "I", 0.01), (LAST, "I", 0.0)])
+    table = changed(made["12"].table, (ALL, "I", 0.01), (LAST, "I", 0.0))
     assert verdict_on("12", "The imbalance is stable", table).outcome is not Outcome.HOLDS
-    still = changed(made["12"].table, [(ALL, "I", 0.0)])
+    still = changed(made["12"].table, (ALL, "I", 0.0))
     assert verdict_on("12", "The imbalance is stable", still).outcome is Outcome.HOLDS
-
-
-def test_an_unknown_scale_is_refused():
-    with pytest.raises(InputError, match="unknown scale 'huge'; known are quick, paper"):
-        find_scale("huge")
-    with pytest.raises(InputError, match="seeds must be at least 1, got 0"):
-        find_scale("quick", 0)
 
 
 def test_over_seeds_gives_median_and_spread():

@@ -11,12 +11,9 @@ import pytest
 
 from keyspread.errors import InputError
 from keyspread.evaluation.run import SCHEMA
-from keyspread.experiments.figure import Figure
-from keyspread.experiments.figure_result import FigureResult
-from keyspread.experiments.figures.figure_05 import Figure05
-from keyspread.experiments.figures.figure_06 import Figure06
+from keyspread.experiments.figure import Figure, FigureResult
+from keyspread.experiments.reproduce import FIGURES
 from keyspread.experiments.scale import SCALES
-from keyspread.experiments.tables import Table2, Table3
 from keyspread.experiments.verdict import Outcome, Verdict
 from keyspread.report import style
 from keyspread.report.page import ROWS_SHOWN, to_json, write_report
@@ -38,12 +35,11 @@ class Synthetic(Figure):
     def table(self, scale, results):
         raise NotImplementedError
 
-    def verdicts(self, table):
-        raise NotImplementedError
+    plot = verdicts = table
 
 
 def picture(width=3.4):
-    made, axes = style.picture(width=width)
+    made, axes = style.grid(1, 1, width, 2.6, "y")
     style.line(axes[0, 0], [1, 2, 3], [3.0, 1.0, 2.0], "d-choices", low=[2, 0, 1], high=[4, 2, 3])
     axes[0, 0].set_title("a < b & c")
     style.legend_below(made, axes[0, 0])
@@ -56,7 +52,7 @@ def synthetic(figure=None, rows=3, outcomes=("holds",), drawn=None, runs=0):
         Verdict(f"claim {i}", "Sec. 1", f"{i} % of it", Outcome(outcome), "" if outcome == "holds" else f"reason {i}")
         for i, outcome in enumerate(outcomes)
     ]
-    return FigureResult(figure or Synthetic(), table, verdicts, drawn, runs)
+    return FigureResult(figure or Synthetic(), table, verdicts, drawn or picture(), runs)
 
 
 class Page(HTMLParser):
@@ -111,7 +107,7 @@ def check(path):
         if reference.startswith("#"):
             assert reference[1:] in page.ids
         else:
-            assert re.fullmatch(r"(figures|tables)/[a-z0-9-]+\.(svg|png|csv)", reference)
+            assert re.fullmatch(r"(figures|tables)/[a-z0-9-]+\.(svg|csv)", reference)
             assert (path.parent / reference).is_file()
     return page
 
@@ -119,28 +115,28 @@ def check(path):
 @pytest.fixture(scope="module")
 def computed():
     empty = SCHEMA.empty_table().to_pandas()
-    return [FigureResult.of(figure, SCALES["quick"], empty) for figure in (Figure05(), Figure06(), Table2(), Table3())]
+    return [FigureResult.of(FIGURES[name], SCALES["quick"], empty) for name in ("3", "5", "6")]
 
 
 def test_real_figures(tmp_path, computed):
     path = write_report(tmp_path / "new" / "folder", computed, ABOUT)
     page = check(path)
     assert path == tmp_path / "new" / "folder" / "report.html"
-    assert "9 claims: 8 hold, 1 holds in part, 0 do not hold; 1 check of our own, not counted" in page.text
-    assert page.tags.count("svg") == 2
-    for text in ("Figure 5.", "Table II.", "What the paper says", "79.6\N{NO-BREAK SPACE}%", "5 of 80 settings"):
+    assert "11 claims: 10 hold, 1 holds in part, 0 do not hold; 1 check of our own, not counted" in page.text
+    assert page.tags.count("svg") == 3
+    for text in ("Figure 5.", "What the paper says", "79.6\N{NO-BREAK SPACE}%", "5 of 80 settings"):
         assert text in page.text
     assert "keyspread reproduce <all> & more" in page.text
     made = sorted(str(file.relative_to(path.parent)) for file in path.parent.rglob("*") if file.is_file())
     assert made == [
-        "figures/figure-05.png", "figures/figure-05.svg", "figures/figure-06.png", "figures/figure-06.svg",
-        "report.html", "tables/figure-05.csv", "tables/figure-06.csv", "tables/table-2.csv", "tables/table-3.csv",
-        "verdicts.json",
-        "verdicts.md",
+        "figures/figure-03.svg", "figures/figure-05.svg", "figures/figure-06.svg", "report.html",
+        "tables/figure-03.csv", "tables/figure-05.csv", "tables/figure-06.csv", "verdicts.json",
     ]  # fmt: skip
-    pd.testing.assert_frame_equal(pd.read_csv(path.parent / "tables/figure-05.csv"), computed[0].table)
+    pd.testing.assert_frame_equal(pd.read_csv(path.parent / "tables/figure-05.csv"), computed[1].table)
     published = json.loads((path.parent / "verdicts.json").read_text(encoding="utf-8"))
     assert published == {"size": "", "seeds": "0, 1", **to_json(computed)}
+    assert published["outcomes"] == {"holds": 10, "holds in part": 1, "does not hold": 0}
+    assert published["figures"][2]["verdicts"][0]["why"].startswith("5 of 80 settings")
 
 
 def test_the_same_figures_give_the_same_bytes(tmp_path):
@@ -148,7 +144,7 @@ def test_the_same_figures_give_the_same_bytes(tmp_path):
     folders = [tmp_path / name for name in "abc"]
     for folder, made in zip(folders, (once, once, again), strict=True):
         write_report(folder, made, ABOUT)
-    for file in ("report.html", "figures/figure-09.svg", "figures/figure-09.png", "tables/figure-09.csv"):
+    for file in ("report.html", "figures/figure-09.svg", "tables/figure-09.csv"):
         first, *others = ((folder / file).read_bytes() for folder in folders)
         assert [other == first for other in others] == [True, True], file
 
@@ -180,13 +176,15 @@ def test_nothing_of_a_text_becomes_markup(tmp_path):
     figure.paper = figure.method = NASTY
     table = pd.DataFrame({NASTY: [NASTY]})
     verdict = Verdict(NASTY, NASTY, NASTY, Outcome.FAILS, NASTY)
-    for drawn in (None, picture()):
-        page = check(write_report(tmp_path, [FigureResult(figure, table, [verdict], drawn, 0)], {NASTY: NASTY}))
-        assert "b" not in page.tags
-        assert page.text.count(NASTY) == 14
+    page = check(write_report(tmp_path, [FigureResult(figure, table, [verdict], picture(), 0)], {NASTY: NASTY}))
+    assert "b" not in page.tags
+    assert page.text.count(NASTY) == 14
 
 
-def test_an_empty_report_says_so(tmp_path):
+def test_a_report_without_figures_claims_or_rows(tmp_path):
+    page = check(write_report(tmp_path, [synthetic(rows=0, outcomes=())], {}))
+    assert "0 claims: 0 hold, 0 hold in part, 0 do not hold" in page.text
+    assert "What we found" not in page.text
     page = check(write_report(tmp_path, [], {}))
     assert "This report has no figures" in page.text
     assert to_json([]) == {
@@ -197,19 +195,11 @@ def test_an_empty_report_says_so(tmp_path):
     }
 
 
-def test_a_figure_without_claims_or_rows(tmp_path):
-    page = check(write_report(tmp_path, [synthetic(rows=0, outcomes=())], {}))
-    assert "0 claims: 0 hold, 0 hold in part, 0 do not hold" in page.text
-    assert "What we found" not in page.text
-
-
-@pytest.mark.parametrize("drawn", [False, True])
-def test_a_long_table_is_cut_and_the_file_has_all(tmp_path, drawn):
-    made = [synthetic(rows=ROWS_SHOWN + 5, drawn=picture() if drawn else None, runs=1200)]
+def test_a_long_table_is_cut_and_the_file_has_all(tmp_path):
+    made = [synthetic(rows=ROWS_SHOWN + 5, runs=1200)]
     page = check(write_report(tmp_path, made, {}))
     assert f"The first {ROWS_SHOWN} of {ROWS_SHOWN + 5} rows" in page.text
     assert "Based on 1,200 simulations." in page.text
-    assert ("details" in page.tags) == drawn
     assert len(pd.read_csv(tmp_path / "tables" / "figure-09.csv")) == ROWS_SHOWN + 5
 
 
@@ -225,19 +215,3 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     for folder in (tmp_path / "file", str(tmp_path / "file" / "below")):
         with pytest.raises(InputError, match=r"cannot write the report to '.*file.*': .*; name another folder"):
             write_report(folder, [synthetic()], {})
-
-
-def test_verdicts_as_plain_values():
-    made = [synthetic(outcomes=("holds", "does not hold"), runs=4)]
-    found = json.loads(json.dumps(to_json(made)))
-    assert found["outcomes"] == {"holds": 1, "holds in part": 0, "does not hold": 1}
-    assert found["figures"][0]["runs"] == 4
-    assert found["figures"][0]["verdicts"][1] == {
-        "claim": "claim 1",
-        "where": "Sec. 1",
-        "measured": "1 % of it",
-        "outcome": "does not hold",
-        "why": "reason 1",
-        "words": "",
-        "check": "",
-    }

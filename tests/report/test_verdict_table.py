@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from keyspread.report.verdict_table import verdict_table
+from verdict_table import verdict_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 

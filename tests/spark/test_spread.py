@@ -364,7 +364,8 @@ def test_the_library_uses_nothing_that_connect_does_not_have():
         "spark/streaming/local_properties.py",
         "spark/job_description.py",
         "deployment/slots.py",
-        "deployment/live/kafka_clients.py",
+        "job/gain.py",
+        "deployment/live/topics.py",
         "cli/installation.py",
     ]  # these ask for classic Spark, and can do without
     files = {file.relative_to(package).as_posix(): file.read_text() for file in package.rglob("*.py")}

@@ -53,7 +53,7 @@ def _run_checks(start_spark: bool) -> Iterator[Check]:
     yield _kafka()
     yield _extra("cli", {"typer": "0.16", "rich": "14.3", "jinja2": "3.1"}, "only the command line needs it")
     needs = {"matplotlib": "3.8", "jinja2": "3.1", "pandas": "1.5.3"}
-    yield _extra("report", needs, "only keyspread reproduce and plots need it")
+    yield _extra("report", needs, "only keyspread reproduce needs it")
     needs = {"starlette": "0.40", "uvicorn": "0.30", "jinja2": "3.1"}
     yield _extra("page", needs, "only the live page of a stream needs it")
 

@@ -51,8 +51,7 @@ def deploy(spark: SparkSession, setup: Setup, progress: Callable[[str], None] | 
     for scheme in setup.schemes if setup.arriving else ():
         report(f"micro-batches {scheme}")
         latency.append(measure_micro_batches(spark, slots, setup, max(setup.skews), scheme))
-    where = str(master_of(spark))
-    return Deployment(setup, tuple(throughput), tuple(latency), tuple(predicted.values()), where)
+    return Deployment(setup, tuple(throughput), tuple(latency), tuple(predicted.values()), master_of(spark))
 
 
 def steps(setup: Setup) -> int:

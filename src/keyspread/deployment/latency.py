@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from keyspread.deployment.answer_check import check_exact
-from keyspread.deployment.emulated_work import begin_work
+from keyspread.deployment.emulated_work import Work
 from keyspread.deployment.measurements import MICRO_BATCHES, QUEUES, LatencyRun
 from keyspread.deployment.setup import Setup, streaming
 from keyspread.deployment.slots import Slots
+from keyspread.deployment.source_messages import check_exact
 from keyspread.errors import KeyspreadError
 from keyspread.evaluation.queueing import waiting
 from keyspread.spark.capabilities import to_arrow
@@ -47,7 +47,7 @@ def measure_queues(
         slots.ready()
         start = time.time() + head_start * 2**attempt
         routed = spread(messages, "key", setup.workers, scheme).sortWithinPartitions("sent")
-        done = to_arrow(routed.mapInArrow(_timing(setup.work, setup.work_seconds, start), _DONE))
+        done = to_arrow(routed.mapInArrow(_timing(setup.work_seconds, start), _DONE))
         if np.asarray(done["began"]).max() <= start:
             return _run(QUEUES, setup, skew, scheme, done, batches=1)
     raise TooSlowError(
@@ -73,8 +73,8 @@ def measure_micro_batches(spark: SparkSession, slots: Slots, setup: Setup, skew:
     with tempfile.TemporaryDirectory() as folder:
         spread_rows = spread(messages, "key", setup.workers, streaming(scheme))
         query = (
-            spread_rows.mapInArrow(_timing(setup.work, setup.work_seconds, 0.0), _DONE)
-            .writeStream.foreachBatch(lambda rows, _: parts.append(_collected(rows)))
+            spread_rows.mapInArrow(_timing(setup.work_seconds, start=0.0), _DONE)
+            .writeStream.foreachBatch(lambda rows, _: parts.append(to_arrow(rows)))
             .option("checkpointLocation", folder)
             .start()
         )
@@ -89,10 +89,6 @@ def measure_micro_batches(spark: SparkSession, slots: Slots, setup: Setup, skew:
     return _run(MICRO_BATCHES, setup, skew, scheme, pa.concat_tables(parts), sum(part.num_rows > 0 for part in parts))
 
 
-def _collected(rows: DataFrame) -> pa.Table:
-    return to_arrow(rows)
-
-
 def _run(kind: str, setup: Setup, skew: float, scheme: str, done: pa.Table, batches: int) -> LatencyRun:
     keys, counts = np.unique(np.asarray(done["key"]), return_counts=True)
     check_exact(setup.stream(skew, setup.arriving), dict(zip(keys.tolist(), counts.tolist(), strict=True)))
@@ -102,15 +98,13 @@ def _run(kind: str, setup: Setup, skew: float, scheme: str, done: pa.Table, batc
         skew=skew,
         scheme=scheme if kind == QUEUES else streaming(scheme),
         messages=done.num_rows,
-        rate=setup.arrival_rate,
-        seconds=float(finished.max() - sent.min()),
         waiting=waiting(sent, finished, worker),
         busiest=float(np.bincount(worker).max() * setup.work_seconds),
         batches=batches,
     )
 
 
-def _timing(kind: str, seconds: float, start: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _timing(seconds: float, start: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the worker: it takes each message when it is sent, and records when it was finished.
 
     `start` is the time that `sent` counts from; 0 if `sent` is the time of the machine.
@@ -122,7 +116,7 @@ def _timing(kind: str, seconds: float, start: float) -> Callable[[Iterator[pa.Re
         task = TaskContext.get()
         assert task is not None
         number, began = task.partitionId(), time.time()
-        work = begin_work(kind, seconds)
+        work = Work(seconds)
         for batch in batches:
             sent = batch.column(1).to_numpy() + start
             finished = [work.do(not_before) for not_before in sent.tolist()]

@@ -36,12 +36,9 @@ class ThroughputRun:
     """How long after the first worker the last one began: 0 on a cluster with one core per worker."""
     busiest: float
     median_busy: float
-    idlest: float
     longest_queue: int
     """Messages of the busiest worker: in a batch, all of them wait from the start."""
     replicas: int
-    most_replicas: int
-    """The largest number of replicas on one worker."""
     state_bytes: int
 
     @property
@@ -64,9 +61,6 @@ class LatencyRun:
     skew: float
     scheme: str
     messages: int
-    rate: float
-    seconds: float
-    """From the first message sent to the last one finished."""
     waiting: Waiting
     busiest: float
     batches: int
@@ -91,7 +85,7 @@ class Deployment:
             "summary": summary(self),
             "throughput": [asdict(run) for run in self.throughput],
             "latency": [asdict(run) for run in self.latency],
-            "predicted": [asdict(one) for one in self.predicted],
+            "predicted": [asdict(model) for model in self.predicted],
         }
 
     @classmethod
@@ -107,8 +101,8 @@ class Deployment:
                 tuple(ThroughputRun(**run) for run in values["throughput"]),
                 tuple(LatencyRun(**{**run, "waiting": Waiting(**run["waiting"])}) for run in values["latency"]),
                 tuple(
-                    Prediction(**{**one, "waiting": one["waiting"] and Waiting(**one["waiting"])})
-                    for one in values["predicted"]
+                    Prediction(**{**model, "waiting": model["waiting"] and Waiting(**model["waiting"])})
+                    for model in values["predicted"]
                 ),
                 values["where"],
             )
@@ -116,10 +110,14 @@ class Deployment:
             raise InputError(f"is not what keyspread bench deployment --json prints ({problem!r})") from None
 
 
+MEDIANS = ("rate", "working_rate", "sending", "working", "merging")
+OF_THE_MIDDLE_RUN = ("messages", "busiest", "median_busy", "longest_queue", "replicas", "state_bytes")
+
+
 def summary(deployment: Deployment) -> list[dict[str, Any]]:
     """Return one row per skew and scheme: median throughput, its range, its ratio to `shuffle`, the prediction."""
     rows = []
-    predicted = {(one.skew, one.scheme): one for one in deployment.predicted}
+    predicted = {(model.skew, model.scheme): model for model in deployment.predicted}
     for skew in deployment.setup.skews:
         by_scheme = {
             scheme: [run for run in deployment.throughput if (run.skew, run.scheme) == (skew, scheme)]
@@ -131,33 +129,19 @@ def summary(deployment: Deployment) -> list[dict[str, Any]]:
             middle = sorted(runs, key=lambda run: run.rate)[(len(runs) - 1) // 2]
             rates = [run.rate for run in runs]
             ratios = _ratios(runs, by_scheme.get(BASE, []))
-            rows.append(
-                {
-                    "skew": skew,
-                    "scheme": scheme,
-                    "messages": middle.messages,
-                    "rate": statistics.median(rates),
-                    "rate_low": min(rates),
-                    "rate_high": max(rates),
-                    "ratio": statistics.median(ratios) if ratios else None,
-                    "ratio_low": min(ratios, default=None),
-                    "ratio_high": max(ratios, default=None),
-                    "working_rate": statistics.median(run.working_rate for run in runs),
-                    "predicted_rate": model.rate,
-                    "predicted_ratio": model.rate / best.rate if best else None,
-                    "sending": statistics.median(run.sending for run in runs),
-                    "working": statistics.median(run.working for run in runs),
-                    "merging": statistics.median(run.merging for run in runs),
-                    "busiest": middle.busiest,
-                    "median_busy": middle.median_busy,
-                    "idlest": middle.idlest,
-                    "longest_queue": middle.longest_queue,
-                    "replicas": middle.replicas,
-                    "most_replicas": middle.most_replicas,
-                    "state_bytes": middle.state_bytes,
-                    "sending_cpu": model.sending,
-                }
-            )
+            row: dict[str, Any] = {"skew": skew, "scheme": scheme}
+            row |= {name: statistics.median(getattr(run, name) for run in runs) for name in MEDIANS}
+            row |= {name: getattr(middle, name) for name in OF_THE_MIDDLE_RUN}
+            row |= {
+                "rate_low": min(rates),
+                "rate_high": max(rates),
+                "ratio": statistics.median(ratios) if ratios else None,
+                "ratio_low": min(ratios, default=None),
+                "ratio_high": max(ratios, default=None),
+                "predicted_rate": model.rate,
+                "predicted_ratio": model.rate / best.rate if best else None,
+            }
+            rows.append(row)
     return rows
 
 

@@ -3,7 +3,6 @@
 The loads come from simulations of the schemes; nothing is fitted to a measurement.
 """
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,9 @@ import numpy as np
 import keyspread as ks
 from keyspread.deployment.setup import Setup
 from keyspread.evaluation.queueing import Waiting, finish_times, saturation, waiting
-from keyspread.schemes import Kind, resolve
+from keyspread.schemes import resolve
 from keyspread.schemes.d_choices import DChoices
 from keyspread.streams.encoded import Encoded
-
-_TIMED = 200_000
-"""Messages that are routed to measure the cost of routing."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +28,6 @@ class Prediction:
     rate: float
     """Messages per second at saturation."""
     replicas: int
-    sending: float
-    """CPU seconds for routing a million messages on one core; measured, because there is no model of it."""
     waiting: Waiting | None
     """Waiting times at the setup's arrival rate; None if it has no arrivals."""
 
@@ -50,22 +44,21 @@ def predict(setup: Setup, skew: float, scheme: str, workers: int | None = None) 
         share=float(simulated.loads.max() / simulated.messages),
         rate=saturation(simulated.loads, setup.work_seconds),
         replicas=simulated.replicas,
-        sending=_cpu_of_sending(stream, scheme, n),
         waiting=_wait(setup, stream, scheme, n) if setup.arriving else None,
     )
 
 
 def _message_count(setup: Setup, workers: int) -> int:
     """Return the number of messages that keeps evenly loaded workers busy, at least those that arrive."""
-    busy = setup.messages or round(setup.seconds * workers / setup.work_seconds)
+    busy = round(setup.seconds * workers / setup.work_seconds)
     return max(busy, round(setup.arriving * workers / setup.workers))
 
 
 def _options(scheme: str, workers: int) -> dict[str, Any]:
+    if not isinstance(resolve(scheme).rule, DChoices):
+        return {}
     # At 10,000 workers the default of 1e-4 is 1/n: a worker could have twice its share within the tolerance.
-    return (
-        {"tolerance": min(1e-4, 0.01 / workers)} if isinstance(resolve(scheme).rule, DChoices) and workers > 100 else {}
-    )
+    return {"tolerance": min(1e-4, 0.01 / workers)}
 
 
 def _wait(setup: Setup, stream: Encoded, scheme: str, workers: int) -> Waiting:
@@ -77,19 +70,3 @@ def _wait(setup: Setup, stream: Encoded, scheme: str, workers: int) -> Waiting:
     )
     assert simulated.assignment is not None
     return waiting(sent, finish_times(sent, simulated.assignment, setup.work_seconds), simulated.assignment)
-
-
-def _cpu_of_sending(stream: Encoded, scheme: str, workers: int) -> float:
-    """Route a part of the stream once to compile the kernels, then measure the CPU time of this thread."""
-    hashes = stream.part(0, min(stream.messages, _TIMED))
-
-    def route() -> None:
-        if resolve(scheme).kind is Kind.PLANNED:
-            ks.plan(hashes, workers).route(hashes)
-        else:
-            ks.Sender(scheme, workers).route(hashes)
-
-    route()
-    begin = time.thread_time()
-    route()
-    return (time.thread_time() - begin) / hashes.size * 1e6

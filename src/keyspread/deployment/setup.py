@@ -9,12 +9,16 @@ from keyspread.schemes import LOOK_AHEAD, PLANNED, Kind, online_scheme, resolve
 from keyspread.streams import ZipfStream
 
 SCHEMES = ("key", "partial-key", "shuffle", "d-choices", "w-choices", PLANNED)
-WORK = ("sleep", "cpu")
+UTILIZATION = 0.2
+"""The arrival rate when latency is measured, as a share of the rate that saturates perfectly even workers."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Zipf streams from `sources` to `workers` by several schemes; each message is `milliseconds` of work."""
+    """Zipf streams from `sources` to `workers` by several schemes; each message is `milliseconds` of work.
+
+    Workers sleep instead of working, which needs no core, so there may be more workers than cores.
+    """
 
     skews: tuple[float, ...] = (1.4, 1.7, 2.0)
     schemes: tuple[str, ...] = SCHEMES
@@ -22,41 +26,22 @@ class Setup:
     sources: int = 48
     keys: int = 10_000
     milliseconds: float = 1.0
-    work: str = "sleep"
-    """`sleep` needs no core, so there may be more workers than cores; `cpu` keeps one core busy."""
-    messages: int | None = None
-    """Messages per throughput run; None: as many as keep the busiest worker busy for `seconds`."""
     seconds: float = 4.0
+    """Seconds of work of the busiest worker in a throughput run, which decide its number of messages."""
     repetitions: int = 3
-    rate: float = 0.2
-    """The arrival rate as a share of the rate that saturates perfectly even workers."""
     arrivals: float = 2.0
     """Seconds during which messages arrive to measure latency; 0: latency is not measured."""
-    seed: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be deployed, and replace aliases of schemes by their names."""
-        for name, values in (("skews", self.skews), ("schemes", self.schemes)):
-            if not values or len(set(values)) < len(values):
-                raise InputError(
-                    f"{name} must have one or more values, each once, got {', '.join(map(str, values)) or 'none'}"
-                )
-        for skew in self.skews:
-            checks.not_negative("skew", skew)
+        check_values(self.skews, self.schemes)
         object.__setattr__(self, "schemes", tuple(_full_name(name) for name in self.schemes))
         for name in ("workers", "sources", "keys", "repetitions"):
             checks.whole_number(name, getattr(self, name))
-        if self.messages is not None:
-            checks.whole_number("messages", self.messages)
         for name in ("milliseconds", "seconds"):
             if checks.not_negative(name, getattr(self, name)) == 0:
                 raise InputError(f"{name} must be above 0, got 0")
-        if self.work not in WORK:
-            raise InputError(f"work must be one of {', '.join(WORK)}, got {self.work!r}")
-        if not 0 < checks.number("utilization", self.rate) <= 1:
-            raise InputError(f"utilization must be above 0 and at most 1, got {self.rate:g}")
         checks.not_negative("arrivals", self.arrivals)
-        checks.whole_number("seed", self.seed, minimum=0)
 
     @property
     def work_seconds(self) -> float:
@@ -71,7 +56,7 @@ class Setup:
     @property
     def arrival_rate(self) -> float:
         """Messages per second that arrive when latency is measured, the same for every scheme."""
-        return self.rate * self.best_rate
+        return UTILIZATION * self.best_rate
 
     @property
     def arriving(self) -> int:
@@ -80,13 +65,11 @@ class Setup:
 
     def scaled(self, share: float) -> int:
         """Return the number of messages of a throughput run whose busiest worker gets this share of them."""
-        if self.messages is not None:
-            return self.messages
         return max(self.workers, round(self.seconds / self.work_seconds / share))
 
     def stream(self, skew: float, messages: int) -> ZipfStream:
         """Return the stream of this skew; a shorter one is the beginning of a longer one."""
-        return ZipfStream(skew, self.keys, messages, self.seed)
+        return ZipfStream(skew, self.keys, messages)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the setup as plain values."""
@@ -96,6 +79,17 @@ class Setup:
     def from_dict(cls, values: dict[str, Any]) -> "Setup":
         """Make a setup from the result of `to_dict`."""
         return cls(**{**values, "skews": tuple(values["skews"]), "schemes": tuple(values["schemes"])})
+
+
+def check_values(skews: tuple[float, ...], schemes: tuple[str, ...]) -> None:
+    """Refuse skews and schemes that are missing or given twice, and negative skews."""
+    for name, values in (("skews", skews), ("schemes", schemes)):
+        if not values or len(set(values)) < len(values):
+            raise InputError(
+                f"{name} must have one or more values, each once, got {', '.join(map(str, values)) or 'none'}"
+            )
+    for skew in skews:
+        checks.not_negative("skew", skew)
 
 
 def streaming(scheme: str) -> str:

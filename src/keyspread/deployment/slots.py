@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -36,7 +35,7 @@ class Slots:
         if slots < workers:
             raise InputError(
                 f"Spark has {slots} cores here and cannot run {workers} workers at once: "
-                f"use --master 'local[{workers}]' or --executors for more cores, or --workers {slots}"
+                f"use --master 'local[{workers}]' or --workers {slots}"
             )
         self._spark, self._workers = spark, workers
         self._used = -math.inf
@@ -57,23 +56,14 @@ class Slots:
         self._used = time.monotonic()
 
 
-def master_of(spark: SparkSession) -> str | None:
-    """Return the address of the master; None over Spark Connect, which has no SparkContext on this side."""
-    context = _context(spark)
-    return None if context is None else str(context.master)
+def master_of(spark: SparkSession) -> str:
+    """Return the address of the master of a classic Spark."""
+    return str(spark.sparkContext.master)
 
 
 def cores_of(spark: SparkSession) -> int:
-    """Return how many tasks run at once; 0 over Spark Connect, which does not say."""
-    context = _context(spark)
-    return 0 if context is None else int(context.defaultParallelism)
-
-
-def _context(spark: SparkSession) -> Any:
-    try:
-        return spark.sparkContext
-    except Exception:  # PySparkAttributeError or NotImplementedError, depending on the version
-        return None
+    """Return how many tasks a classic Spark runs at once."""
+    return int(spark.sparkContext.defaultParallelism)
 
 
 def _wait_for(spark: SparkSession, workers: int) -> int:

@@ -1,13 +1,22 @@
-"""The messages of a deployment at its sources before the clock starts: message i is at source i mod sources."""
+"""The messages of a deployment: at their sources before the clock starts, and compared with the merged result.
 
-from collections.abc import Iterator
+Message i is at source i mod sources. A fast wrong answer is worth nothing, so the result of every run is checked.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from keyspread.deployment.setup import Setup
-from keyspread.job.sources import made_source
+from keyspread.errors import KeyspreadError
+from keyspread.streams import ZipfStream
+
+
+class WrongResultError(KeyspreadError):
+    """The workers' counts differ from what was sent."""
 
 
 @contextmanager
@@ -16,11 +25,34 @@ def messages_at_sources(spark: SparkSession, setup: Setup, skew: float, messages
 
     To get a shorter stream, filter by `id`: the messages and their sources stay the same.
     """
-    rows = made_source(spark, setup.stream(skew, messages)).rows
-    source = F.pmod("id", F.lit(setup.sources)).cast("int")
-    messages_by_source = rows.repartitionById(setup.sources, source).sortWithinPartitions("id").persist()
+    sources = spark.range(0, setup.sources, 1, setup.sources)
+    draw = _drawing(setup.stream(skew, messages), setup.sources)
+    messages_by_source = sources.mapInArrow(draw, "id bigint, key bigint").persist()
     try:
         messages_by_source.count()
         yield messages_by_source
     finally:
         messages_by_source.unpersist()
+
+
+def _drawing(stream: ZipfStream, sources: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for source in batch.column(0).to_pylist():
+                keys = stream.law().draw(0, stream.messages)[source::sources].astype(np.int64)
+                ids = np.arange(source, stream.messages, sources)
+                yield pa.record_batch({"id": pa.array(ids), "key": pa.array(keys)})
+
+    return draw
+
+
+def check_exact(stream: ZipfStream, counted: Mapping[int, int]) -> None:
+    """Raise a WrongResultError if the counts per key are not those of the stream."""
+    exact = np.bincount(stream.law().draw(0, stream.messages), minlength=stream.keys + 1)
+    counts = np.zeros_like(exact)
+    counts[list(counted)] = list(counted.values())
+    if not np.array_equal(counts, exact):
+        off = int(np.abs(counts - exact).sum())
+        raise WrongResultError(
+            f"the merged result is off by {off:,} of {stream.messages:,} messages: report this as a bug"
+        )

@@ -13,10 +13,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keyspread.deployment.answer_check import check_exact
-from keyspread.deployment.emulated_work import begin_work
+from keyspread.deployment.emulated_work import Work
 from keyspread.deployment.measurements import ThroughputRun
 from keyspread.deployment.setup import Setup
+from keyspread.deployment.source_messages import check_exact
 from keyspread.spark.spread import spread
 
 _REPORT = "worker int, began double, ended double, messages bigint, keys bigint, bytes bigint"
@@ -51,10 +51,8 @@ def measure_throughput(
         late=max(report.began for report in reports) - first,
         busiest=float(busy.max()),
         median_busy=float(np.median(busy)),
-        idlest=float(busy.min()),
         longest_queue=max(report.messages for report in reports),
         replicas=sum(report["keys"] for report in reports),
-        most_replicas=max(report["keys"] for report in reports),
         state_bytes=sum(report.bytes for report in reports),
     )
 
@@ -62,7 +60,7 @@ def measure_throughput(
 def _merged(routed: DataFrame, setup: Setup) -> DataFrame:
     """Count on the workers and merge by key; the report of a worker travels with the first of its keys."""
     parts = routed.mapInArrow(
-        _counting(setup.work, setup.work_seconds), f"key bigint, messages bigint, report struct<{_columns(_REPORT)}>"
+        _counting(setup.work_seconds), f"key bigint, messages bigint, report struct<{_columns(_REPORT)}>"
     )
     # `collect_list` ignores nulls.
     return parts.groupBy("key").agg(F.sum("messages").alias("messages"), F.collect_list("report").alias("report"))
@@ -72,7 +70,7 @@ def _columns(schema: str) -> str:
     return schema.replace(" ", ":").replace(",:", ",")
 
 
-def _counting(kind: str, seconds: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _counting(seconds: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the worker: it works on one message at a time, and its state is a count per key."""
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -81,7 +79,7 @@ def _counting(kind: str, seconds: float) -> Callable[[Iterator[pa.RecordBatch]],
         task = TaskContext.get()
         assert task is not None
         began = time.time()
-        work = begin_work(kind, seconds)
+        work = Work(seconds)
         state: Counter[int] = Counter()
         for batch in batches:
             for key in batch.column(0).to_pylist():

@@ -1,4 +1,4 @@
-"""Reproduce the paper's figures, tables and claims: one file per figure, in `figures/` and `claims/`.
+"""Reproduce the paper's figures and claims: one file per figure, in `figures/` and `claims/`.
 
 parameters → runs (simulated on Spark by `evaluation/sweep.py`) → table → plot → verdicts → report (`report/page.py`)
 

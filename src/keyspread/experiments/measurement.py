@@ -22,21 +22,19 @@ SETUPS = {
     "quick": Setup(),
     "paper": Setup(seconds=10.0, repetitions=5, arrivals=10.0),
 }
-"""What `keyspread reproduce` measures if no measurement is given; always with the paper's 48 sources and 80 workers."""
+"""What `keyspread reproduce` measures; always with the paper's 48 sources and 80 workers."""
 
 
 def measurement(scale: Scale) -> Deployment:
     """Return the measurement of this scale; raise an InputError if it lacks something that the paper compares."""
-    found = scale.deployment
-    if found is None:
-        raise InputError(
-            "figures 13 and 14 need a measurement: name the figures to measure now, or pass --deployment FILE"
-        )
-    missing = [scheme for scheme in PAPER_SCHEMES if scheme not in found.setup.schemes]
-    if missing or not found.latency:
+    measured = scale.deployment
+    if measured is None:
+        raise InputError("figures 13 and 14 need a measurement: name the figures to measure now")
+    missing = [scheme for scheme in PAPER_SCHEMES if scheme not in measured.setup.schemes]
+    if missing or not measured.latency:
         what = f"the schemes {', '.join(missing)}" if missing else "latency (--arrivals)"
         raise InputError(f"the measurement lacks {what}, which figures 13 and 14 compare: measure again with them")
-    return found
+    return measured
 
 
 def read_measurement(path: str) -> Deployment:
@@ -57,5 +55,5 @@ def predict_larger(setup: Setup, workers: int) -> list[Prediction]:
 
     The result is cached: both figures need it, and it takes a while.
     """
-    shorter = replace(setup, messages=None, seconds=_MODEL_SECONDS, arrivals=_MODEL_ARRIVALS)
+    shorter = replace(setup, seconds=_MODEL_SECONDS, arrivals=_MODEL_ARRIVALS)
     return [predict(shorter, max(setup.skews), scheme, workers) for scheme in PAPER_SCHEMES]

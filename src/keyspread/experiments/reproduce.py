@@ -11,8 +11,7 @@ from keyspread.evaluation.run import Run
 from keyspread.experiments.claims.constraints import ClaimConstraints
 from keyspread.experiments.claims.estimate import ClaimEstimate
 from keyspread.experiments.claims.memory import ClaimMemory
-from keyspread.experiments.figure import Figure
-from keyspread.experiments.figure_result import FigureResult
+from keyspread.experiments.figure import Figure, FigureResult
 from keyspread.experiments.figures.figure_01 import Figure01
 from keyspread.experiments.figures.figure_03 import Figure03
 from keyspread.experiments.figures.figure_04 import Figure04
@@ -27,35 +26,14 @@ from keyspread.experiments.figures.figure_12 import Figure12
 from keyspread.experiments.figures.figure_13 import Figure13
 from keyspread.experiments.figures.figure_14 import Figure14
 from keyspread.experiments.scale import Scale
-from keyspread.experiments.tables import Table1, Table2, Table3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FIGURES: dict[str, Figure] = {
-    figure.name: figure
-    for figure in (
-        Figure01(),
-        Table1(),
-        Table2(),
-        Table3(),
-        Figure03(),
-        Figure04(),
-        Figure05(),
-        Figure06(),
-        Figure07(),
-        Figure08(),
-        Figure09(),
-        Figure10(),
-        Figure11(),
-        Figure12(),
-        Figure13(),
-        Figure14(),
-        ClaimConstraints(),
-        ClaimEstimate(),
-        ClaimMemory(),
-    )
-}
+_ALL: list[type[Figure]] = [Figure01, Figure03, Figure04, Figure05, Figure06, Figure07, Figure08, Figure09]
+_ALL += [Figure10, Figure11, Figure12, Figure13, Figure14, ClaimConstraints, ClaimEstimate, ClaimMemory]
+
+FIGURES: dict[str, Figure] = {figure.name: figure() for figure in _ALL}
 """All figures by name, in the order of the report."""
 
 
@@ -66,17 +44,15 @@ def find_figures(names: Sequence[str], deployed: bool = False) -> list[Figure]:
     """
     if not names:
         return [figure for figure in FIGURES.values() if deployed or not figure.deployed]
-    wanted = set()
-    for name in names:
-        plain = name.lower().removeprefix("figure").removeprefix("fig").lstrip("-. ").lstrip("0")
+    named = {name: name.lower().removeprefix("figure").removeprefix("fig").lstrip("-. 0") for name in names}
+    for name, plain in named.items():
         if plain == "2":
             raise InputError(
                 "figure 2 is a diagram of skewed keys on workers: there is nothing to compute, leave it out"
             )
         if plain not in FIGURES:
             raise InputError(f"unknown figure {name!r}; known are {', '.join(FIGURES)}")
-        wanted.add(plain)
-    return [figure for figure in FIGURES.values() if figure.name in wanted]
+    return [figure for figure in FIGURES.values() if figure.name in named.values()]
 
 
 def runs_of(figures: Sequence[Figure], scale: Scale) -> list[Run]:
@@ -100,5 +76,5 @@ def reproduce(
         from keyspread.evaluation.sweep import sweep
 
         sweep(spark, runs, results, progress)
-    found: pd.DataFrame = results.table(runs).to_pandas()
-    return [FigureResult.of(figure, scale, found) for figure in figures]
+    rows: pd.DataFrame = results.table(runs).to_pandas()
+    return [FigureResult.of(figure, scale, rows) for figure in figures]

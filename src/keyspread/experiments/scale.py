@@ -35,29 +35,26 @@ class Scale:
         return traces[0] if traces else look_alike("wp", self.wikipedia, seed)
 
     def real_streams(self, seed: int) -> dict[str, StreamRecipe]:
-        """Return the streams of figures 11 and 12 and of table I by their symbol."""
+        """Return the streams of figures 11 and 12 by their symbol."""
         if self.data:
             return {stream.title: stream for stream in self.data}
         sizes = {"WP": self.wikipedia, "TW": self.twitter, "CT": self.cashtags}
         return {symbol: look_alike(symbol, size, seed) for symbol, size in sizes.items()}
 
 
-def _skews(step: int) -> tuple[float, ...]:
-    return tuple(tenths / 10 for tenths in range(step, 21, step))
-
-
+PAPER_SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
 SCALES = {
-    "quick": Scale("quick", 10**6, _skews(2), (0, 1, 2), wikipedia=0.05, twitter=0.001, cashtags=1.0),
+    "quick": Scale("quick", 10**6, PAPER_SKEWS[1::2], (0, 1, 2), wikipedia=0.05, twitter=0.001, cashtags=1.0),
     # TW has 1.2 G messages and 31 M keys. All of it would take a day for a figure that does not depend on the size.
-    "paper": Scale("paper", 10**7, _skews(1), (0, 1, 2), wikipedia=1.0, twitter=0.05, cashtags=1.0),
+    "paper": Scale("paper", 10**7, PAPER_SKEWS, (0, 1, 2), wikipedia=1.0, twitter=0.05, cashtags=1.0),
 }
 
 
 def find_scale(name: str, seeds: int | None = None, data: Sequence[StreamRecipe] = ()) -> Scale:
     """Return the scale with this name, with another number of seeds or with the user's streams if given."""
-    found = SCALES.get(name.lower())
-    if found is None:
-        raise InputError(f"unknown scale {name!r}; known are {', '.join(SCALES)}")
+    scale = SCALES.get(name.lower())
+    if scale is None:
+        raise InputError(f"size must be one of {', '.join(SCALES)}, got {name!r}")
     if seeds is not None:
-        found = replace(found, seeds=tuple(range(checks.whole_number("seeds", seeds))))
-    return replace(found, data=tuple(data))
+        scale = replace(scale, seeds=tuple(range(checks.whole_number("seeds", seeds))))
+    return replace(scale, data=tuple(data))

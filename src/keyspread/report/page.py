@@ -19,10 +19,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from keyspread.errors import InputError
-from keyspread.experiments.figure_result import FigureResult
+from keyspread.experiments.figure import FigureResult
 from keyspread.experiments.verdict import Outcome, Verdict, count, summary
 from keyspread.report import style
-from keyspread.report.verdict_table import verdict_table
 
 SYMBOLS = {Outcome.HOLDS: "✓", Outcome.IN_PART: "◐", Outcome.FAILS: "✗"}
 ROWS_SHOWN = 40
@@ -32,7 +31,7 @@ WIDE = 7.0
 
 
 def write_report(folder: str | os.PathLike[str], results: Sequence[FigureResult], about: Mapping[str, str]) -> Path:
-    """Write report.html, figures/, tables/, verdicts.json and verdicts.md to this folder; return the path of the page.
+    """Write report.html, figures/, tables/, and verdicts.json to this folder; return the path of the page.
 
     `about` is shown at the end of the page: size, seeds, versions, command line, … by name.
     """
@@ -52,7 +51,6 @@ def write_report(folder: str | os.PathLike[str], results: Sequence[FigureResult]
             section.write(target)
         published = {"size": about.get("size", ""), "seeds": about.get("seeds", ""), **to_json(results)}
         _write(target / "verdicts.json", json.dumps(published, ensure_ascii=False, indent=2) + "\n")
-        _write(target / "verdicts.md", verdict_table([published]))
         _write(target / "report.html", page)
     except OSError as error:
         reason = error.strerror or type(error).__name__
@@ -93,21 +91,15 @@ class _Section:
 
     result: FigureResult
     id: str
-    svg: str | None
-    png: bytes | None
+    svg: str
 
     @classmethod
     def of(cls, result: FigureResult) -> "_Section":
-        svg = png = None
-        if result.picture is not None:
-            svg, png = style.as_svg(result.picture), style.as_png(result.picture)
-        return cls(result, _file_name(result.figure.name), svg, png)
+        return cls(result, _file_name(result.figure.name), style.as_svg(result.picture))
 
     def write(self, target: Path) -> None:
         _write(target / self.csv_path, self.result.table.to_csv(index=False, lineterminator="\n"))
-        if self.svg is not None and self.png is not None:
-            _write(target / self.svg_path, self.svg)
-            (target / self.png_path).write_bytes(self.png)
+        _write(target / self.svg_path, self.svg)
 
     @property
     def csv_path(self) -> str:
@@ -118,21 +110,17 @@ class _Section:
         return f"figures/{self.id}.svg"
 
     @property
-    def png_path(self) -> str:
-        return f"figures/{self.id}.png"
-
-    @property
     def inline_svg(self) -> Markup:
-        return Markup(_inline(self.svg or "", self.id, self.heading))
+        return Markup(_inline(self.svg, self.id, self.heading))
 
     @property
     def wide(self) -> bool:
-        return self.result.picture is not None and self.result.picture.get_figwidth() > WIDE
+        return bool(self.result.picture.get_figwidth() > WIDE)
 
     @property
     def width(self) -> int:
         """Width of the picture in CSS pixels: a little larger than in print."""
-        return round((self.result.picture.get_figwidth() if self.result.picture is not None else 0) * 105)
+        return round(self.result.picture.get_figwidth() * 105)
 
     @property
     def heading(self) -> str:
@@ -197,7 +185,7 @@ def _sentence(text: str) -> Markup:
 
 
 def _file_name(name: str) -> str:
-    """Return the name of a figure's files and anchor: '3' → 'figure-03', 'table-1' → 'table-1'."""
+    """Return the name of a figure's files and anchor: '3' → 'figure-03', 'memory' → 'memory'."""
     return f"figure-{int(name):02d}" if name.isdecimal() else re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 

@@ -7,15 +7,28 @@ not use pyplot: no window, no global state, safe in any thread.
 import io
 import pickle
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+import matplotlib
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Picture
+from matplotlib.figure import Figure
 
-from keyspread.errors import InputError
-from keyspread.experiments.abbreviations import ABBREVIATIONS
+Picture: TypeAlias = Figure
+"""A drawing. The word figure is for those of the paper."""
+
+ABBREVIATIONS = {
+    "key": "KG",
+    "shuffle": "SG",
+    "partial-key": "PKG",
+    "round-robin": "RR",
+    "w-choices": "W-C",
+    "d-choices": "D-C",
+    "greedy": "Greedy-d",
+}
+"""The paper's abbreviations of the schemes, for plots, tables and verdicts."""
 
 _LOOK: dict[str, tuple[str, str, Any]] = {
     "partial-key": ("#D55E00", "s", "-"),
@@ -28,9 +41,6 @@ _LOOK: dict[str, tuple[str, str, Any]] = {
     "look-ahead": ("#8C564B", "p", "-"),
     "planned": ("#7A5195", "*", "-"),
     "per-key": ("#A50026", "h", "-"),
-    "fish": ("#7F7F7F", "<", ":"),
-    "hot-key-fanout": ("#7F7F7F", ">", ":"),
-    "salting": ("#7F7F7F", "d", ":"),
 }
 SERIES: list[tuple[str, str, Any]] = [
     ("#0072B2", "o", "-"),
@@ -57,30 +67,32 @@ _RC: Any = {
 }
 
 
-def picture(
-    rows: int = 1, columns: int = 1, width: float = 3.4, height: float = 2.6, **shared: Any
+def grid(
+    rows: int, columns: int, width: float, height: float, ylabel: str, *, skew: bool = False, **shared: Any
 ) -> tuple[Picture, Any]:
-    """Return a picture with a grid of axes (always a two-dimensional array), each of this size in inches."""
-    import matplotlib
+    """Return a picture with a grid of axes (always a two-dimensional array), each of this size in inches.
 
+    `skew` makes the x axis that of the figures over the skew z.
+    """
     with matplotlib.rc_context(_RC):
         picture = Picture(figsize=(columns * width, rows * height), layout="constrained")
         axes = picture.subplots(rows, columns, squeeze=False, **shared)
+    for panel in axes[-1] if skew else ():
+        skew_axis(panel)
+    for panel in axes[:, 0]:
+        panel.set_ylabel(ylabel)
     return picture, axes
 
 
-def one_panel() -> tuple[Picture, Any]:
+def one_panel(ylabel: str, *, skew: bool = False) -> tuple[Picture, Any]:
     """Return a picture with one panel, of the size that all such figures have."""
-    picture_, axes = picture(width=5.0, height=3.2)
-    return picture_, axes[0, 0]
+    picture, axes = grid(1, 1, 5.0, 3.2, ylabel, skew=skew)
+    return picture, axes[0, 0]
 
 
-def skew_axis(axes: Axes, label: bool = True) -> None:
+def skew_axis(axes: Axes) -> None:
     """Set the range and the ticks of the x axis to those of every figure over the skew z."""
-    axes.set_xlim(0, 2.1)
-    axes.set_xticks((0.5, 1.0, 1.5, 2.0))
-    if label:
-        axes.set_xlabel("skew z")
+    axes.set(xlim=(0, 2.1), xticks=(0.5, 1.0, 1.5, 2.0), xlabel="skew z")
 
 
 def line(
@@ -104,10 +116,9 @@ def line(
         axes.fill_between(x, np.asarray(low), np.asarray(high), color=colour, alpha=0.15, linewidth=0)
 
 
-def point(axes: Axes, x: float, y: float, scheme: str) -> None:
-    """Draw one point in the look of a scheme."""
-    colour, marker, _ = _LOOK[scheme]
-    axes.scatter([x], [y], s=48, color=colour, marker=marker, label=scheme, zorder=3)
+def over_seeds(axes: Axes, table: pd.DataFrame, x: str, y: str, look: str | int, label: str | None = None) -> None:
+    """Draw the median over the seeds, in column y, and the range over the seeds as a band."""
+    line(axes, table[x], table[y], look, label, table[f"{y}_low"], table[f"{y}_high"])
 
 
 def reference_line(axes: Axes, y: float, label: str, right: bool = False) -> None:
@@ -117,6 +128,11 @@ def reference_line(axes: Axes, y: float, label: str, right: bool = False) -> Non
     place |= {"ha": "right" if right else "left", "in_layout": False}
     ground = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.8}
     axes.annotate(label, (0.99 if right else 0.01, y), color="#333333", fontsize=8, bbox=ground, **place)
+
+
+def each_value(axes: Axes, values: Sequence[int]) -> None:
+    """Put a tick with its value at 0, 1, 2, …"""
+    axes.set_xticks(range(len(values)), [str(value) for value in values])
 
 
 def log_x(axes: Axes, values: Sequence[int]) -> None:
@@ -143,38 +159,11 @@ def legend_below(picture: Picture, axes: Axes, columns: int = 4) -> None:
 
 def as_svg(picture: Picture) -> str:
     """Return the picture as the text of an SVG file; the same picture always gives the same text."""
-    return _saved(picture, "svg", metadata={"Date": None, "Creator": None}).decode("utf-8")
-
-
-def as_png(picture: Picture, dpi: int = 150) -> bytes:
-    """Return the picture as the bytes of a PNG file."""
-    return _saved(picture, "png", dpi=dpi, metadata={"Software": None})
-
-
-def _saved(picture: Picture, kind: str, **more: Any) -> bytes:
-    import matplotlib
-
     # Saving changes the layout of a picture, and a second save starts from there. A copy gives the same each time.
     copy: Picture = pickle.loads(pickle.dumps(picture))
     for axes in copy.axes:
         axes.title.set_fontsize(_RC["axes.titlesize"])  # `set_title` uses the size in matplotlib's own settings
     file = io.BytesIO()
     with matplotlib.rc_context(_RC):
-        copy.savefig(file, format=kind, facecolor="white", **more)
-    return file.getvalue()
-
-
-def save(picture: Picture, path: str) -> None:
-    """Write the picture to a .svg, .png or .pdf file; the same picture always gives the same file."""
-    import warnings
-
-    import matplotlib
-
-    ending = path.lower().rpartition(".")[2]
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending, {})
-    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "keyspread"}):
-        warnings.simplefilter("ignore")  # characters that the font lacks are drawn as boxes
-        try:
-            picture.savefig(path, dpi=160, metadata=metadata)
-        except OSError as problem:
-            raise InputError(f"--plot {path} cannot be written ({problem.strerror or problem})") from problem
+        copy.savefig(file, format="svg", facecolor="white", metadata={"Date": None, "Creator": None})
+    return file.getvalue().decode("utf-8")

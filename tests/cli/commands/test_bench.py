@@ -1,4 +1,4 @@
-"""`keyspread bench deployment`: a small one on the tests' Spark, one line for a mistake, no process after Ctrl-C."""
+"""`keyspread bench deployment`: a small run on Spark, its screens, one line for a mistake, and nothing left behind."""
 
 import json
 import logging
@@ -14,6 +14,9 @@ pytest.importorskip("pyspark")
 pytest.importorskip("typer")
 
 from keyspread.cli import main
+from keyspread.cli.screens.bench import show_live
+from keyspread.deployment.live import bench
+from keyspread.spark import kafka
 from keyspread.spark.launch.cluster import running_processes
 
 SMALL = ["--workers", "2", "--senders", "2", "--skews", "2.0", "--seconds", "0.1", "--repetitions", "1"]
@@ -34,28 +37,44 @@ def run(capsys, monkeypatch):
 def test_a_small_deployment_as_json(run, spark):
     code, out, _ = run(*SMALL, "--schemes", "kg,sg", "--arrivals", "0.2", "--json")
     assert code == 0
-    found = json.loads(out)
-    assert [row["scheme"] for row in found["summary"]] == ["key", "shuffle"]
-    for row in found["summary"]:
+    said = json.loads(out)
+    assert [row["scheme"] for row in said["summary"]] == ["key", "shuffle"]
+    for row in said["summary"]:
         assert row["rate"] < row["working_rate"] <= 1.05 * row["predicted_rate"]
         assert row["busiest"] >= 0.09
         assert row["longest_queue"] == pytest.approx(100, abs=10)
-    assert {run["kind"] for run in found["latency"]} == {"queues", "micro-batches"}
-    for one in found["latency"]:
-        assert 0.001 <= one["waiting"]["p50"] <= one["waiting"]["p99"]
-        assert one["messages"] == 80  # 0.2 s at a fifth of 2,000 per second
-    key, shuffle = found["throughput"]
+    assert {run["kind"] for run in said["latency"]} == {"queues", "micro-batches"}
+    for measured in said["latency"]:
+        assert 0.001 <= measured["waiting"]["p50"] <= measured["waiting"]["p99"]
+        assert measured["messages"] == 80  # 0.2 s at a fifth of 2,000 per second
+    key, shuffle = said["throughput"]
     assert key["replicas"] < shuffle["replicas"]
     assert shuffle["messages"] > key["messages"]  # scaled, so that the busiest worker works equally long
 
 
 def test_the_screen(run, spark):
-    code, out, _ = run(*SMALL, "--schemes", "planned", "--arrivals", "0", "--work", "cpu", "--milliseconds", "0.5")
+    code, out, _ = run(*SMALL, "--schemes", "planned", "--arrivals", "0", "--milliseconds", "0.5")
     assert code == 0
-    assert "2 senders, 2 workers, 0.5 ms per message (cpu)" in out
+    assert "2 senders, 2 workers, 0.5 ms per message (waiting)" in out
     assert "throughput at saturation" in out
     assert "latency" not in out
     assert all(len(line) <= 80 and "…" not in line for line in out.splitlines())
+
+
+def test_the_live_screen_has_the_model_beside_every_value(live_deployment, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    show_live(live_deployment)
+    out = capsys.readouterr().out
+    assert "2 senders, 4 workers, 20 ms per message (waiting) on local[16]" in out
+    assert "4 workers, not the paper's 80" in out
+    assert "Zipf 2: latency at 100 messages per second (50 % of the best possible), ms" in out
+    lines = {line.split()[0]: line.split() for line in out.splitlines() if line.startswith(("key ", "d-choices "))}
+    assert lines["key"][2:4] == ["%", "↑"]
+    assert lines["d-choices"][3:5] == [lines["d-choices"][3]] * 2  # p50 and its model, which are the same here
+    assert all(len(line) <= 80 and "…" not in line for line in out.splitlines())
+
+
+LIVE = ["--realtime", "--brokers", "b:1"]
 
 
 @pytest.mark.parametrize(
@@ -63,48 +82,48 @@ def test_the_screen(run, spark):
     [
         (["--workers", "3"], "Spark has 2 cores here and cannot run 3 workers at once"),
         (["--senders", "0"], "senders must be at least 1, got 0"),
-        (["--workers", "0"], "workers must be at least 1, got 0"),
         (["--skews", "high"], "--skews must be numbers separated by commas, such as 1.4,2.0, got 'high'"),
         (["--schemes", "kg,best"], "unknown scheme 'best'"),
-        (["--work", "nap"], "work must be one of sleep, cpu, got 'nap'"),
-        (["--executors", "0"], "executors must be at least 1, got 0"),
-        (
-            ["--executors", "2", "--master", "local[2]"],
-            "--executors starts a new cluster, got --master local[2]",
-        ),
         (["--master", "sc://host"], "--master sc://host is Spark Connect"),
         (["--master", "nowhere"], "unknown master 'nowhere'"),
-        (["--messages", "many"], "must be a whole number such as"),
+        (["--repetitions", "many"], "must be a whole number such as"),
+        (["--brokers", "b:1"], "--brokers is for --realtime only, got 'b:1': leave it out, or add --realtime"),
+        (["--realtime"], "--realtime needs a Kafka broker: pass --brokers HOST:PORT, such as --brokers localhost:9092"),
+        (["--realtime", "--brokers", "localhost:1"], "localhost:1: no Kafka broker answers"),
+        (["--realtime", "--brokers", "localhost"], "brokers must be host:port"),
+        ([*LIVE, "--repetitions", "2"], "--repetitions has no effect with --realtime, got 2: leave it out"),
+        ([*LIVE, "--schemes", "planned"], "planned does not work with realtime=True, because it counts"),
+        ([*LIVE, "--rates", "9,3"], "rates must be above 0 and rising, got 9, 3"),
+        ([*LIVE, "--rates", ","], "rates must be above 0 and rising, got 0"),
+        ([*LIVE, "--rates", "fast"], "--rates must be numbers separated by commas, such as 1.4,2.0, got 'fast'"),
+        ([*LIVE, "--workers", "0"], "workers must be at least 1, got 0"),
+        ([*LIVE, "--arrivals", "0"], "arrivals must be above 0, got 0"),
     ],
 )
 def test_a_mistake_is_exit_code_2_and_one_line(run, spark, arguments, message):
-    code, out, err = run(*SMALL, *arguments)
+    code, out, err = run(*([] if "--realtime" in arguments else SMALL), *arguments)
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.strip().splitlines()) == 1
 
 
+def test_a_spark_without_real_time_mode_is_refused(run, spark, monkeypatch):
+    monkeypatch.setattr(kafka, "check_brokers", lambda brokers: None)
+    monkeypatch.setattr(bench, "has_realtime_exchange", lambda spark: False)
+    code, out, err = run(*LIVE)
+    assert (code, out) == (2, "")
+    assert err.startswith("keyspread: error: --realtime needs a Spark that exchanges rows in real-time mode, from 4.3")
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_ctrl_c_leaves_no_process(tmp_path):
-    """Interrupt a cluster while its workers work: the command, its JVMs and their Python workers must end."""
+    """Interrupt a Spark while its workers work: the command, its JVM and their Python workers must end."""
     mark = f"keyspread-test-{os.getpid()}-{time.time_ns()}"
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"TMPDIR": str(tmp_path), "KEYSPREAD_TEST_MARK": mark}
     command = [sys.executable, "-c", "import sys; from keyspread.cli import main; sys.exit(main(sys.argv[1:]))"]
-    command += [
-        "bench",
-        "deployment",
-        "--executors",
-        "1",
-        *SMALL,
-        "--workers",
-        "1",
-        "--schemes",
-        "kg",
-        "--seconds",
-        "300",
-    ]
+    command += ["bench", "deployment", *SMALL, "--workers", "1", "--schemes", "kg", "--seconds", "300"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
         try:
             wait_for(lambda: len(python_workers(mark)) >= 2, 120)  # the daemon and a worker at least
@@ -119,15 +138,15 @@ def test_ctrl_c_leaves_no_process(tmp_path):
 
 def marked(mark):
     """Return the processes that inherited the mark in their environment."""
-    found = {}
+    processes = {}
     for pid, (_, command) in running_processes().items():
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if mark.encode() in file.read():
-                    found[pid] = command
+                    processes[pid] = command
         except OSError:
             continue
-    return found
+    return processes
 
 
 def python_workers(mark):

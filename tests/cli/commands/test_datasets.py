@@ -108,7 +108,7 @@ def test_describe_a_generated_stream_as_json(run):
     assert {one["key"] for one in given["leaders"]} == {1}
     assert given["p1_over_time"] == list(expected.p1_over_time)
     assert [tuple(point) for point in given["law"]] == list(expected.law)
-    assert (given["from"], given["to"], given["malformed"], given["plot"]) == (None, None, {"count": 0}, None)
+    assert (given["from"], given["to"], given["malformed"]) == (None, None, {"count": 0})
     assert given["parameters"] == {
         "name": "zipf",
         "stream": "zipf",
@@ -191,16 +191,13 @@ def test_small_numbers_are_no_times(run, tmp_path):
     assert json.loads(run("describe", "--input", tmp_path / "a.tsv", "--json")[1])["from"] is None
 
 
-def test_any_key_can_be_shown_and_drawn(run, tmp_path):
+def test_any_key_can_be_shown(run, tmp_path):
     odd = ["", "a b", "\x1b[31mred", "$a_b$c", "_hidden", "long" * 50, "漢字" * 40, "[b]x"]
     lines = [f"{place}\t{key}\n" for place, key in enumerate(key for key in odd for _ in range(3))]
     (tmp_path / "$odd_[b].tsv").write_text("".join(lines), encoding="utf-8")
-    code, out, err = run(
-        "describe", "--input", tmp_path / "$odd_[b].tsv", "--windows", 8, "--plot", tmp_path / "odd.svg"
-    )
+    code, out, err = run("describe", "--input", tmp_path / "$odd_[b].tsv", "--windows", 8)
     assert (code, err) == (0, "")
     assert "\x1b" not in out
-    assert (tmp_path / "odd.svg").stat().st_size > 1000
     given = json.loads(run("describe", "--input", tmp_path / "$odd_[b].tsv", "--windows", 8, "--json")[1])
     assert [one["key"] for one in given["leaders"]] == odd
 
@@ -262,35 +259,6 @@ def test_a_terminal_without_unicode_and_neither_matplotlib_nor_pyspark_is_import
     assert out.splitlines()[-1] == "set()"
 
 
-@pytest.mark.parametrize(("ending", "begins"), [("svg", b"<?xml"), ("PNG", b"\x89PNG"), ("pdf", b"%PDF")])
-def test_a_plot_is_written_and_repeatable(run, tmp_path, ending, begins):
-    one, two = (tmp_path / f"{name}.{ending}" for name in ("one", "two"))
-    code, out, err = run("describe", "--input", "drift", *SMALL, "--every", 2000, "--plot", one)
-    assert (code, err) == (0, "")
-    assert one.read_bytes().startswith(begins)
-    assert f"Plot written to {one}" in out.replace("\n", "")
-    if ending == "svg":
-        given = json.loads(run("describe", "--input", "drift", *SMALL, "--every", 2000, "--plot", two, "--json")[1])
-        assert given["plot"] == str(two)
-        assert one.read_bytes() == two.read_bytes()
-
-
-def test_an_empty_stream_can_be_drawn(run, tmp_path):
-    assert run("describe", "--input", "zipf", "--messages", 0, "--plot", tmp_path / "empty.svg")[0] == 0
-
-
-def test_without_matplotlib(run, tmp_path, monkeypatch):
-    for name in [
-        name for name in sys.modules if name.split(".")[0] == "matplotlib" or name == "keyspread.report.style"
-    ]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    code, out, err = run("describe", *SMALL, "--plot", tmp_path / "plot.svg")
-    assert (code, out) == (2, "")
-    assert err == "keyspread: error: --plot needs matplotlib, which is not installed: pip install 'keyspread[report]'\n"
-    assert run("describe", *SMALL)[0] == 0
-
-
 DESCRIBE = ("describe", "--input")
 REFUSED = [
     (
@@ -321,11 +289,6 @@ REFUSED = [
     (["describe", "--keys", "0"], "keys must be at least 1, got 0"),
     (["describe", "--skew", "steep"], "(see keyspread datasets describe --help)"),
     ([*DESCRIBE, "ct", "--scale", "3"], "scale is a share"),
-    (["describe", "--plot", "a.gif"], "--plot must end in .svg, .png or .pdf, got a.gif"),
-    (
-        ["describe", "--plot", "no/where.svg"],
-        "--plot no/where.svg cannot be written: there is no folder",
-    ),
     (
         [*DESCRIBE, "nowhere"],
         "nowhere is neither a generated stream (zipf, drift, wp, tw, ct) nor a file",

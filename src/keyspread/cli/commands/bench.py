@@ -1,8 +1,7 @@
 """`keyspread bench`: what a scheme gains on a running Spark, on this machine or on a cluster."""
 
 import json
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,20 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyspread.cli.options import completion
-from keyspread.cli.options.bench_live import BenchLive
 from keyspread.cli.options.command import Command, CommandGroup
 from keyspread.cli.options.groups import option_groups
+from keyspread.cli.options.input import given
 from keyspread.cli.options.output import Json, Verbose, spark
-from keyspread.cli.options.parsers import COUNT, NAME, NUMBER
+from keyspread.cli.options.parsers import COUNT, NUMBER
 from keyspread.cli.options.routing import routing
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from keyspread.deployment.live.measurements import LiveDeployment
     from keyspread.deployment.measurements import Deployment
     from keyspread.deployment.setup import Setup
 
-_SKEWS = "1.4,1.7,2.0"
 _SCHEMES = "key,partial-key,shuffle,d-choices,w-choices"
+LIVE_FORMAT = 1
 
 bench = typer.Typer(
     cls=CommandGroup,
@@ -38,28 +40,12 @@ def _no_command(context: typer.Context) -> None:
         print(context.get_help())
 
 
-def _input(help: str, default: str | bool = True, **more: Any) -> Any:
-    return typer.Option(help=help, rich_help_panel="Generated streams", show_default=default, **more)
+def _load(help: str, default: str | bool = True, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel="Load", show_default=default, **more)
 
 
-def _load(help: str, panel: str = "Load", default: str | bool = True, **more: Any) -> Any:
-    return typer.Option(help=help, rich_help_panel=panel, show_default=default, **more)
-
-
-@dataclass(frozen=True)
-class BenchInput:
-    """The streams: one Zipf stream for each exponent."""
-
-    skews: Annotated[
-        str | None,
-        _input("Zipf exponents, separated by commas", f"{_SKEWS}; 2.0 with --realtime", metavar="NUMBERS"),
-    ] = None
-    keys: Annotated[int, _input("Number of keys", **COUNT)] = 10_000
-    messages: Annotated[
-        int | None,
-        _input("Number of messages per throughput run; the paper uses 2e6", "derived from --seconds", **COUNT),
-    ] = None
-    seed: Annotated[int, _input("Random seed: the same seed gives the same streams", **COUNT)] = 0
+def _live(help: str, *names: str, default: str | bool = True, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Real-time mode", show_default=default, **more)
 
 
 @dataclass(frozen=True)
@@ -88,51 +74,68 @@ class BenchRouting:
 
 @dataclass(frozen=True)
 class BenchLoad:
-    """The work per message, and how messages arrive."""
+    """The streams, the work per message, and how messages arrive."""
 
-    work: Annotated[str, _load("Work per message: [b]sleep[/b] uses no core, [b]cpu[/b] keeps one busy", **NAME)] = (
-        "sleep"
-    )
-    milliseconds: Annotated[
-        float | None, _load("Milliseconds of work per message", default="1; 20 with --realtime", **NUMBER)
+    skews: Annotated[
+        str | None,
+        _load(
+            "Zipf exponents, separated by commas: a stream for each",
+            "1.4,1.7,2.0; 2.0 with --realtime",
+            metavar="NUMBERS",
+        ),
     ] = None
-    seconds: Annotated[float, _load("Throughput: seconds of work of the busiest worker in a run", **NUMBER)] = 4.0
-    repetitions: Annotated[int, _load("Throughput: number of runs per scheme", **COUNT)] = 3
-    utilization: Annotated[
-        float, _load("Latency: rate of arrival as a share of the best possible throughput", **NUMBER)
-    ] = 0.2
+    milliseconds: Annotated[
+        float | None, _load("Milliseconds of work per message, spent asleep", "1; 20 with --realtime", **NUMBER)
+    ] = None
+    seconds: Annotated[
+        float | None, _load("Throughput: seconds of work of the busiest worker in a run", "4", **NUMBER)
+    ] = None
+    repetitions: Annotated[int | None, _load("Throughput: number of runs per scheme", "3", **COUNT)] = None
     arrivals: Annotated[
         float | None,
         _load(
             "Latency: seconds during which messages arrive; 0 skips the measurement",
-            default="2; with --realtime 6 per rate",
+            "2; with --realtime 6 per rate",
             **NUMBER,
         ),
     ] = None
 
 
 @dataclass(frozen=True)
-class BenchSpark:
-    """Where Spark runs."""
+class BenchLive:
+    """Record by record through a Kafka broker, instead of batches."""
 
-    master: Annotated[
+    realtime: Annotated[
+        bool,
+        _live("Measure latency record by record, from Kafka to Kafka, in Spark's real-time mode (4.3)", "--realtime"),
+    ] = False
+    brokers: Annotated[str | None, _live("Kafka brokers to connect to", metavar="HOST:PORT,…")] = None
+    rates: Annotated[
         str | None,
-        spark("Spark to run on: spark://host:7077, yarn, …", default="local[WORKERS]", metavar="ADDRESS"),
+        _live(
+            "Rising messages per second, separated by commas",
+            default="10, 25, 50, 75, 100 % of the best possible throughput",
+            metavar="NUMBERS",
+        ),
     ] = None
-    executors: Annotated[
-        int | None, spark("Start a cluster of this many executors on this machine, and stop it afterwards", **COUNT)
+    jars: Annotated[
+        str | None, _live("Jars of Kafka's connector", default="Spark downloads the connector", metavar="FILE,…")
     ] = None
-    verbose: Verbose = False
+
+
+BenchMaster = Annotated[
+    str | None, spark("Spark to run on: spark://host:7077, yarn, …", default="local[WORKERS]", metavar="ADDRESS")
+]
 
 
 @bench.command(cls=Command)
 @option_groups
 def deployment(
-    stream: BenchInput,
     route: BenchRouting,
     load: BenchLoad,
     live: BenchLive,
-    cluster: BenchSpark,
+    master: BenchMaster = None,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Measure throughput and latency of every scheme on Spark, as in the paper's figures 13 and 14.
@@ -140,101 +143,146 @@ def deployment(
     Every result is checked against the exact counts. Everything that was started is stopped at the end.
 
     [b]keyspread bench deployment[/b]
-    [b]keyspread bench deployment --executors 4 --skews 2.0[/b]
-    [b]keyspread bench deployment --master spark://host:7077 --messages 2e6 --json > measured.json[/b]
+    [b]keyspread bench deployment --master spark://host:7077 --json > reproduced/deployment.json[/b]
     [b]keyspread bench deployment --realtime --brokers localhost:9092[/b]
     """
+    from keyspread.cli.screens import bench as screen
+
+    # A format of its own, which `keyspread reproduce` reads.
+    if live.realtime:
+        measured_live = _measure_live(route, load, live, master, verbose)
+        if as_json:
+            print(json.dumps({"format": LIVE_FORMAT, **measured_live.to_dict()}))
+        else:
+            screen.show_live(measured_live)
+        return
+    _refuse(live, ("brokers", "rates", "jars"), "is for --realtime only", "or add --realtime")
+    measured = measure(_setup(route, load, master), master, verbose)
+    if as_json:
+        print(json.dumps(measured.to_dict()))
+    else:
+        screen.show(measured)
+
+
+def _setup(route: BenchRouting, load: BenchLoad, master: str | None) -> "Setup":
+    """Check the options of batches."""
     from keyspread import checks
     from keyspread.deployment.setup import Setup
 
-    if live.realtime:
-        from keyspread.cli.commands.bench_realtime import deployment_realtime
-
-        deployment_realtime(stream, route, load, live, cluster, as_json)
-        return
-    live.check_unused()
+    _check_count("senders", route.senders)
     setup = Setup(
-        skews=numbers("--skews", _SKEWS if stream.skews is None else stream.skews),
-        schemes=names(f"{_SCHEMES},planned" if route.schemes is None else route.schemes),
-        workers=Setup.workers if route.workers is None else route.workers,
-        sources=checks.whole_number("senders", Setup.sources if route.senders is None else route.senders),
-        keys=stream.keys,
-        milliseconds=Setup.milliseconds if load.milliseconds is None else load.milliseconds,
-        work=load.work,
-        messages=stream.messages,
-        seconds=load.seconds,
-        repetitions=load.repetitions,
-        rate=load.utilization,
-        arrivals=Setup.arrivals if load.arrivals is None else load.arrivals,
-        seed=stream.seed,
+        **given(sources=route.senders, workers=route.workers, repetitions=load.repetitions, seconds=load.seconds),
+        **given(arrivals=load.arrivals),
+        **_streams(route, load),
     )
-    if cluster.master is None:
+    if master is None:
         checks.whole_number("workers", setup.workers, maximum=checks.LIMITS["workers here"])
-    check_cluster(cluster.master, cluster.executors)
-    measured = measure(setup, cluster.master, cluster.executors, cluster.verbose)
-    if as_json:
-        print(json.dumps(measured.to_dict()))  # a format of its own, which `keyspread reproduce` reads
-    else:
-        from keyspread.cli.screens.bench import show
-
-        show(measured)
+    return setup
 
 
-def check_cluster(master: str | None, executors: int | None) -> None:
-    """Raise an error for a cluster that cannot be used, before anything starts."""
-    from keyspread import checks
-    from keyspread.spark.launch.master import check_master
-
-    if master is not None and executors is not None:
-        raise InputError(f"--executors starts a new cluster, got --master {master} too: leave one of them out")
-    if executors is not None:
-        checks.whole_number("executors", executors)
-    if master is not None:
-        if master.startswith("sc://"):
-            raise InputError(
-                f"--master {master} is Spark Connect, which hides its cores: name the cluster's own master"
-            )
-        check_master(master)
+def _streams(route: BenchRouting, load: BenchLoad) -> dict[str, Any]:
+    """Return the options that both kinds of deployment have in common."""
+    return given(
+        skews=None if load.skews is None else _numbers("--skews", load.skews),
+        schemes=None
+        if route.schemes is None
+        else tuple(name.strip() for name in route.schemes.split(",") if name.strip()),
+        milliseconds=load.milliseconds,
+    )
 
 
-def measure(setup: "Setup", master: str | None, executors: int | None, verbose: bool) -> "Deployment":
-    """Start what is needed, measure, and stop everything, whatever happens."""
-    from keyspread.cli.screens import layout
-    from keyspread.cli.spark_session import failures_in_one_line, spark_session
-    from keyspread.cli.standard_error import hold_stderr
+def measure(setup: "Setup", master: str | None, verbose: bool) -> "Deployment":
+    """Start Spark, measure, and stop it, whatever happens."""
     from keyspread.deployment.deploy import deploy, steps
     from keyspread.deployment.slots import SETTINGS
 
-    with hold_stderr(not verbose) as held, layout.steps(held.console, steps(setup) + 1) as step:
-        step("starting Spark")
-        with (
-            cluster_of(setup.workers, master, executors) as (address, settings),
-            spark_session(address, held, verbose, settings=SETTINGS | settings) as session,
-            failures_in_one_line(verbose),
-        ):
-            return deploy(session, setup, step)
+    check_classic(master)
+    with _spark(master or f"local[{setup.workers}]", steps(setup), SETTINGS, verbose) as (session, step):
+        return deploy(session, setup, step)
+
+
+def _measure_live(
+    route: BenchRouting, load: BenchLoad, live: BenchLive, master: str | None, verbose: bool
+) -> "LiveDeployment":
+    """Check the options of real-time mode, start Spark, measure, and stop it, whatever happens."""
+    from keyspread.deployment.live.bench import check_engine, deploy_live, steps
+    from keyspread.deployment.live.setup import LiveSetup, fitting, needed, slots_here
+    from keyspread.deployment.slots import cores_of
+    from keyspread.spark.kafka import check_brokers, with_kafka
+    from keyspread.spark.realtime.settings import realtime_settings
+
+    _refuse(load, ("seconds", "repetitions"), "has no effect with --realtime")
+    if live.brokers is None:
+        raise InputError("--realtime needs a Kafka broker: pass --brokers HOST:PORT, such as --brokers localhost:9092")
+    values = _streams(route, load) | given(seconds=load.arrivals)
+    if live.rates is not None:
+        values["rates"] = _numbers("--rates", live.rates) or (0.0,)
+    _check_count("workers", route.workers)
+    _check_count("senders", route.senders)
+    # With a worker and a sender if none are given: how many fit is known once Spark runs.
+    workers, senders = route.workers or 1, route.senders or 1
+    checked = LiveSetup(workers, senders, needed(workers, senders), **values)
+    check_classic(master)
+    check_brokers(live.brokers)
+    settings = realtime_settings()
+    started = {"spark.python.daemon.module": "keyspread.deployment.kernel_daemon"} | given(**{"spark.jars": live.jars})
+    slots = max(slots_here(), needed(workers, senders))
+    with _spark(
+        master or f"local[{slots}]",
+        steps(checked),
+        with_kafka(started | settings.application | settings.session),
+        verbose,
+    ) as (session, step):
+        check_engine(session)
+        cores = cores_of(session)
+        setup = LiveSetup(*fitting(cores, route.workers, route.senders), cores, **values)
+        return deploy_live(session, live.brokers, setup, step)
 
 
 @contextmanager
-def cluster_of(slots: int, master: str | None, executors: int | None) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the address of a Spark with so many slots, and the settings that it needs."""
-    if executors is None:
-        yield master or f"local[{slots}]", {}
+def _spark(
+    master: str, steps: int, settings: dict[str, str], verbose: bool
+) -> "Iterator[tuple[SparkSession, Callable[[str], None]]]":
+    """Yield a Spark and a function that shows the next step; Spark's start is a step of its own."""
+    from keyspread.cli.screens import layout
+    from keyspread.cli.spark_session import failures_in_one_line, spark_session
+    from keyspread.cli.standard_error import hold_stderr
+
+    with hold_stderr(not verbose) as held, layout.steps(held.console, steps + 1) as step:
+        step("starting Spark")
+        with spark_session(master, held, verbose, settings=settings) as session, failures_in_one_line(verbose):
+            yield session, step
+
+
+def check_classic(master: str | None) -> None:
+    """Refuse a master that cannot be used, before anything starts."""
+    from keyspread.spark.launch.master import check_master
+
+    if master is None:
         return
-    from keyspread.spark.launch.cluster import Cluster
-
-    # This may be more cores than the machine has: they are slots for tasks that sleep.
-    with Cluster(executors, cores=math.ceil(slots / executors)) as cluster:
-        yield cluster.url, cluster.settings
+    if master.startswith("sc://"):
+        raise InputError(f"--master {master} is Spark Connect, which hides its cores: name the cluster's own master")
+    check_master(master)
 
 
-def names(text: str) -> tuple[str, ...]:
-    """Return the names in a list with commas."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+def _refuse(options: BenchLoad | BenchLive, names: tuple[str, ...], why: str, otherwise: str = "") -> None:
+    """Refuse options that do not apply."""
+    for name in names:
+        value = getattr(options, name)
+        if value is not None:
+            shown = repr(value) if isinstance(value, str) else f"{value:g}"
+            remedy = f"leave it out, {otherwise}" if otherwise else "leave it out"
+            raise InputError(f"--{name} {why}, got {shown}: {remedy}")
 
 
-def numbers(option: str, text: str) -> tuple[float, ...]:
-    """Return the numbers in a list with commas."""
+def _check_count(name: str, value: int | None) -> None:
+    from keyspread import checks
+
+    if value is not None:
+        checks.whole_number(name, value, maximum=checks.LIMITS["workers here"])
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:

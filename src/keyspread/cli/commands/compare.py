@@ -7,7 +7,7 @@ from keyspread.cli.json_output import print_json
 from keyspread.cli.options import routing
 from keyspread.cli.options.groups import option_groups
 from keyspread.cli.options.input import StreamInput, given
-from keyspread.cli.options.output import Json, Plot
+from keyspread.cli.options.output import Json
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,6 @@ def compare(
     stream: StreamInput,
     route: CompareRouting,
     windows: routing.Windows = 50,
-    plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Simulate every scheme on a stream and say which one to take, or that none is needed.
@@ -38,7 +37,6 @@ def compare(
     """
     from keyspread import checks
     from keyspread.cli.input_stream import note_malformed, read_input
-    from keyspread.cli.options.plot_file import check_plot
     from keyspread.cli.screens import layout
     from keyspread.cli.screens.comparison import show
     from keyspread.evaluation.advice import Sample, advise
@@ -46,8 +44,6 @@ def compare(
     from keyspread.evaluation.compare import compare as compare_schemes
 
     checks.whole_number("senders", route.senders)
-    if plot is not None:
-        check_plot(plot)
     messages = read_input(stream, routed=True)
     note_malformed(stream.input, messages)
     with layout.late_progress("comparing", len(ALL)) as progress:
@@ -63,10 +59,6 @@ def compare(
     encoded = messages.encoded
     sample = Sample(route.workers, encoded.messages, windows, encoded.keys)
     advice = advise(compared, sample)
-    if plot is not None:
-        from keyspread.report.compare_plot import plot_comparison
-
-        plot_comparison(f"{messages.title}, {route.workers} workers", compared, sample, plot)
     if as_json:
         facts = {"input": stream.input, **messages.parameters}
         facts |= {"workers": route.workers, "sources": route.senders, "windows": windows}
@@ -78,9 +70,8 @@ def compare(
                 "frontier": [result.scheme for result in frontier(compared)],
                 "recommended": advice.scheme,
                 "advice": advice.text,
-                "plot": plot,
             }
         )
     else:
         title = f"{messages.title}, {layout.many(route.workers, 'worker')}, {layout.many(route.senders, 'sender')}"
-        show(title, compared, advice, plot)
+        show(title, compared, advice)

@@ -9,7 +9,7 @@ from keyspread.cli.json_output import print_json
 from keyspread.cli.options.command import Command, CommandGroup
 from keyspread.cli.options.groups import option_groups
 from keyspread.cli.options.input import GeneratedInput, StreamInput
-from keyspread.cli.options.output import Json, Overwrite, Plot, Top, output
+from keyspread.cli.options.output import Json, Overwrite, Top, output
 from keyspread.cli.options.parsers import COUNT, FILE
 from keyspread.cli.options.routing import Windows
 from keyspread.errors import InputError
@@ -60,36 +60,28 @@ def describe(
     workers: Annotated[
         int, output("Number of workers that the stream is for: a key with at least 1/(5·workers) is hot", **COUNT)
     ] = 50,
-    plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Show how skewed a stream is: its hottest keys, the distribution of all keys, and how they change over time.
 
     [b]keyspread datasets describe --input ct --workers 200[/b]
-    [b]keyspread datasets describe --input clicks.csv --key user --time at --plot clicks.svg[/b]
+    [b]keyspread datasets describe --input clicks.csv --key user --time at[/b]
     """
     from keyspread import checks
-    from keyspread.cli.input_stream import DESCRIBED_MESSAGES, clean, read_input
-    from keyspread.cli.options.plot_file import check_plot
+    from keyspread.cli.input_stream import DESCRIBED_MESSAGES, read_input
     from keyspread.cli.screens.dataset import as_dict, show
     from keyspread.streams.profile import profile
 
     checks.whole_number("top", top, minimum=0)
     checks.whole_number("windows", windows)
     checks.whole_number("workers", workers)
-    if plot is not None:
-        check_plot(plot)
     messages = read_input(stream, routed=False, maximum=DESCRIBED_MESSAGES)
     result = profile(messages.encoded, windows, top, workers)
     names = messages.names([hash_ for hash_, _ in (*result.top, *result.leaders)])
-    if plot is not None:
-        from keyspread.report.stream_plot import plot_stream
-
-        plot_stream(clean(messages.title), result, {key: messages.label(name) for key, name in names.items()}, plot)
     if as_json:
-        print_json({"input": stream.input, **as_dict(messages, result, names, plot)})
+        print_json({"input": stream.input, **as_dict(messages, result, names)})
     else:
-        show(messages, result, names, plot)
+        show(messages, result, names)
 
 
 @datasets.command(cls=Command)

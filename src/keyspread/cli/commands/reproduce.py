@@ -1,5 +1,6 @@
 """`keyspread reproduce`: the paper's figures and claims, recomputed on Spark, each with a verdict, as one page."""
 
+import json
 import os
 import sys
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from keyspread.cli.json_output import print_json
 from keyspread.cli.options.groups import option_groups
 from keyspread.cli.options.input import FileInputs, given, one_column
 from keyspread.cli.options.output import Json, Master, Verbose, output
-from keyspread.cli.options.parsers import COUNT, FILE, NAME, PATH
+from keyspread.cli.options.parsers import COUNT, NAME, PATH
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Experiments:
     figures: Annotated[
         list[str] | None,
         typer.Argument(
-            help="1, 3 … 14, table-1 … table-3, constraints, estimate, memory (default: all except 13 and 14)",
+            help="1, 3 … 14, constraints, estimate, memory (default: all except 13 and 14)",
             show_default=False,
             metavar="FIGURES",
         ),
@@ -45,14 +46,6 @@ class Experiments:
         str, _experiment("[b]quick[/b], or [b]paper[/b] for the paper's sizes", autocompletion=_sizes, **NAME)
     ] = "quick"
     seeds: Annotated[int | None, _experiment("Number of streams and hash functions to try", "3", **COUNT)] = None
-    deployment: Annotated[
-        str | None,
-        _experiment(
-            "Output of [b]keyspread bench deployment --json[/b], for figures 13 and 14",
-            "measured if these figures are named",
-            **FILE,
-        ),
-    ] = None
 
 
 @option_groups
@@ -66,7 +59,7 @@ def reproduce(
     master: Master = None,
     verbose: Verbose = False,
 ) -> None:
-    """Reproduce the paper's figures 1 and 3 to 14, its tables and its claims, with a verdict on each claim.
+    """Reproduce the paper's figures 1 and 3 to 14 and the claims of its text, with a verdict on each claim.
 
     An interrupted run resumes where it stopped. Your own files replace the streams of figures 11 and 12.
 
@@ -75,12 +68,12 @@ def reproduce(
     [b]keyspread reproduce 11 12 --input clicks.tsv.gz[/b]
     [b]keyspread reproduce 13 14[/b]
     """
-    from keyspread.cli.deployment_measurement import find_measurement, measure_deployment
     from keyspread.cli.screens import layout
     from keyspread.cli.screens.reproduction import show
     from keyspread.cli.spark_session import failures_in_one_line, spark_session
     from keyspread.cli.standard_error import hold_stderr
     from keyspread.evaluation.result_store import Results
+    from keyspread.experiments.measurement import read_measurement
     from keyspread.experiments.reproduce import find_figures, runs_of
     from keyspread.experiments.reproduce import reproduce as run_experiments
     from keyspread.experiments.scale import find_scale
@@ -88,16 +81,16 @@ def reproduce(
     from keyspread.spark.launch.master import check_master
 
     # Check everything that can be checked without Spark before it starts.
-    measured = find_measurement(out, experiments.deployment)
+    deployment = os.path.join(out, "deployment.json")
+    measured = read_measurement(deployment) if os.path.exists(deployment) else None
     figures = find_figures(experiments.figures or (), deployed=measured is not None)
-    _check_size(experiments.size)
     find_scale(experiments.size, experiments.seeds)
     results = Results(os.path.join(out, "results"))
     if master is not None:
         check_master(master)
     scale = find_scale(experiments.size, experiments.seeds, _read_streams(streams))
     if any(figure.deployed for figure in figures):
-        scale = replace(scale, deployment=measured or measure_deployment(scale, master, out, verbose))
+        scale = replace(scale, deployment=measured or _measure(scale, master, deployment, verbose))
     missing = results.missing(runs_of(figures, scale))
     if missing:
         with (
@@ -116,9 +109,16 @@ def reproduce(
         show(reproduced, str(page), len(missing))
 
 
-def _check_size(name: str) -> None:
-    if name.lower() not in _sizes():
-        raise InputError(f"--size must be one of {', '.join(_sizes())}, got {name!r}")
+def _measure(scale: "Scale", master: str | None, path: str, verbose: bool) -> Any:
+    """Measure the deployment of this size and write it to a file, so that it is not measured again."""
+    from keyspread.cli.commands.bench import measure
+    from keyspread.experiments.measurement import SETUPS
+
+    measured = measure(SETUPS[scale.name], master, verbose)
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
+        json.dump(measured.to_dict(), file)
+    os.replace(f"{path}.new", path)
+    return measured
 
 
 def _read_streams(streams: FileInputs) -> "list[FileStream]":
@@ -133,24 +133,23 @@ def _read_streams(streams: FileInputs) -> "list[FileStream]":
         name, value = next(iter(options.items()))
         raise InputError(f"--{name} is for --input, got {value!r} without it: name the files")
     limit = options.pop("messages", None)
-    found: list[FileStream] = []
+    readable: list[FileStream] = []
     for path in paths:
-        several = os.path.isdir(path)
         for entry in find_streams(path):
             try:
                 with layout.late_progress(f"reading {os.path.basename(entry)}", total_bytes(entry)) as progress:
                     read = read_stream(entry, **options, limit=limit, progress=progress)
             except InputError as problem:
-                if not several:
+                if not os.path.isdir(path):
                     raise as_options(problem) from problem
                 layout.note(f"skipped {as_options(problem)}")
                 continue
             if read.malformed.count:
                 layout.note(f"{entry}: skipped {read.malformed}")
-            found.append(FileStream(entry, read.format, one_column(streams.key), streams.time, limit))
-    if paths and not found:
+            readable.append(FileStream(entry, read.format, one_column(streams.key), streams.time, limit))
+    if paths and not readable:
         raise InputError(f"{', '.join(paths)}: no stream found: name a file, or pass its --format and --key")
-    return found
+    return readable
 
 
 def _about(scale: "Scale", out: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from keyspread.cli.options.parsers import COUNT, FILE
+from keyspread.cli.options.parsers import COUNT
 
 OUTPUT, SPARK = "Output", "Spark"
 
@@ -20,7 +20,6 @@ def spark(help: str, *names: str, default: str | bool = True, **more: Any) -> An
 
 
 Json = Annotated[bool, output("Print one JSON object instead of a screen", "--json")]
-Plot = Annotated[str | None, output("Draw a plot into this .svg, .png or .pdf file", **FILE)]
 Top = Annotated[int, output("Number of hottest keys to show", **COUNT)]
 Overwrite = Annotated[bool, output("Replace files that exist", "--overwrite")]
 Master = Annotated[

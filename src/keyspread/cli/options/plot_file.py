@@ -2,24 +2,7 @@
 
 import os
 
-from keyspread.errors import ExtraMissingError, InputError
-
-_ENDINGS = (".svg", ".png", ".pdf")
-
-
-def check_plot(path: str) -> None:
-    """Raise an error if the plot cannot be drawn or written."""
-    if not path.lower().endswith(_ENDINGS):
-        raise InputError(f"--plot must end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}, got {path}")
-    check_place(path)
-    try:
-        import keyspread.report.style  # noqa: F401
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "matplotlib":
-            raise
-        raise ExtraMissingError(
-            "--plot needs matplotlib, which is not installed: pip install 'keyspread[report]'"
-        ) from error
+from keyspread.errors import InputError
 
 
 def check_place(path: str) -> None:

@@ -1,24 +1,25 @@
 """What `keyspread bench deployment` shows: throughput, its reasons, and latency, each beside the model's value."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from keyspread.cli.screens import layout
 
 if TYPE_CHECKING:
+    from keyspread.deployment.live.measurements import LiveDeployment, LiveRun
+    from keyspread.deployment.live.setup import LiveSetup
     from keyspread.deployment.measurements import Deployment
+    from keyspread.deployment.setup import Setup
 
-
-_LEGEND = (
-    "Every merged result equals the exact counts.",
-    "per second: messages, from the first send to the last merged result",
-    "× SG: ratio to shuffle grouping in the same round, median and range",
-    "model: predicted from the largest load alone, at saturation",
-    "busiest, median: seconds that this worker worked; queue: longest queue of a worker",
-)
-_LATENCY_LEGEND = "max avg: largest average latency of a worker"
+_WAITING = {"max avg": "highest_average", "p50": "p50", "p95": "p95", "p99": "p99"}
+_LATE = 0.1
+"""Seconds by which a producer may be behind without a remark."""
+_FULL = 0.9
+"""In use from which the work alone may saturate a worker, because every message costs a little more than its work."""
 
 
 def show(measured: "Deployment") -> None:
@@ -28,32 +29,75 @@ def show(measured: "Deployment") -> None:
     out = layout.console()
     setup = measured.setup
     rows = summary(measured)
-    out.print()
-    title = (
-        f"{setup.sources:,} senders, {setup.workers:,} workers, {setup.milliseconds:g} ms per message ({setup.work})"
-    )
-    out.print(Text.assemble((title, "bold"), f" on {measured.where}"))
+    _title(out, setup, measured.where)
     for skew in setup.skews:
         of_skew = [row for row in rows if row["skew"] == skew]
-        out.print()
-        out.print(Text(f"Zipf {skew:g} over {setup.keys:,} keys: throughput at saturation", "bold"))
-        out.print(_throughput(of_skew))
+        _section(out, f"Zipf {skew:g} over {setup.keys:,} keys: throughput at saturation", _throughput(of_skew))
         out.print(_reasons(of_skew))
     for kind, what in ((QUEUES, "one queue per worker"), (MICRO_BATCHES, "micro-batches of a streaming query")):
         for skew in setup.skews:
             if any((run.kind, run.skew) == (kind, skew) for run in measured.latency):
-                out.print()
                 rate = f"{setup.arrival_rate:,.0f} messages per second for {setup.arrivals:g} s"
-                out.print(Text(f"Zipf {skew:g}: latency, {what}, {rate}", "bold"))
-                out.print(_latency(measured, kind, skew))
+                _section(out, f"Zipf {skew:g}: latency, {what}, {rate}", _latency(measured, kind, skew))
+    _legend(
+        out,
+        "Every merged result equals the exact counts.",
+        "per second: messages, from the first send to the last merged result",
+        "× SG: ratio to shuffle grouping in the same round, median and range",
+        "model: predicted from the largest load alone, at saturation",
+        "busiest, median: seconds that this worker worked; queue: longest queue of a worker",
+        *(["max avg: largest average latency of a worker"] if measured.latency else []),
+    )
+
+
+def show_live(measured: "LiveDeployment") -> None:
+    """Print the measurement in real-time mode for people: where each scheme saturates, and its latency until then."""
+    out = layout.console()
+    setup = measured.setup
+    _title(out, setup, measured.where)
+    if setup.why_not_more:
+        out.print(Text(setup.why_not_more, layout.QUIET_STYLE))
+    for skew in setup.skews:
+        title = f"Zipf {skew:g} over {setup.keys:,} keys: messages per second until saturation"
+        _section(out, title, _limits(measured, skew))
+        for rate in setup.rates:
+            runs = [run for run in measured.runs if (run.skew, run.measured.rate) == (skew, rate)]
+            if runs:
+                share = f"{100 * rate / setup.best_rate:.0f} % of the best possible"
+                title = f"Zipf {skew:g}: latency at {rate:g} messages per second ({share}), ms"
+                _section(out, title, _live_latency(runs, _grows(out)))
+    _legend(
+        out,
+        "Latency: from the time when a message is due at the producer until the broker has its result.",
+        "Every message arrived. max avg: largest average latency of a worker.",
+        "model: only the queues of the workers take time, with the same senders, keys and seconds.",
+        "in use: work that the busiest worker gets per second, in seconds.",
+        f"{_grows(out)}: the busiest worker cannot keep up; the scheme gets no higher rate.",
+        *_remarks(measured),
+    )
+
+
+def _title(out: Console, setup: "Setup | LiveSetup", where: str) -> None:
     out.print()
-    for line in (*_LEGEND, *([_LATENCY_LEGEND] if measured.latency else [])):
+    title = f"{setup.sources:,} senders, {setup.workers:,} workers, {setup.milliseconds:g} ms per message (waiting)"
+    out.print(Text.assemble((title, "bold"), f" on {where}"))
+
+
+def _section(out: Console, title: str, table: Table) -> None:
+    out.print()
+    out.print(Text(title, "bold"))
+    out.print(table)
+
+
+def _legend(out: Console, *lines: str) -> None:
+    out.print()
+    for line in lines:
         out.print(Text(line, layout.QUIET_STYLE))
     out.print()
 
 
-def _table(*titles: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style=layout.QUIET_STYLE, pad_edge=False)
+def _table(*titles: str, apart: int = 2) -> Table:
+    table = Table(box=None, padding=(0, apart, 0, 0), header_style=layout.QUIET_STYLE, pad_edge=False)
     for position, title in enumerate(titles):
         table.add_column(title, justify="right" if position else "left", no_wrap=True)
     return table
@@ -66,15 +110,8 @@ def _throughput(rows: list[dict[str, Any]]) -> Table:
         if row["ratio"] is not None:
             ratio, spread = f"{row['ratio']:.3f}", f"({row['ratio_low']:.3f}–{row['ratio_high']:.3f})"
             predicted = f"{row['predicted_ratio']:.3f}"
-        table.add_row(
-            row["scheme"],
-            f"{row['rate']:,.0f}",
-            ratio,
-            spread,
-            predicted,
-            f"{row['working_rate']:,.0f}",
-            f"{row['predicted_rate']:,.0f}",
-        )
+        working = (f"{row[name]:,.0f}" for name in ("working_rate", "predicted_rate"))
+        table.add_row(row["scheme"], f"{row['rate']:,.0f}", ratio, spread, predicted, *working)
     return table
 
 
@@ -95,14 +132,14 @@ def _reasons(rows: list[dict[str, Any]]) -> Table:
 def _latency(measured: "Deployment", kind: str, skew: float) -> Table:
     from keyspread.deployment.measurements import QUEUES
 
-    table = _table("scheme", "max avg", "p50", "p95", "p99", "queue", "p99 model")
+    table = _table("scheme", *_WAITING, "queue", "p99 model")
     predicted = {(model.skew, model.scheme): model.waiting for model in measured.predicted}
     for run in measured.latency:
         if (run.kind, run.skew) == (kind, skew):
             model = predicted.get((skew, run.scheme)) if kind == QUEUES else None
             table.add_row(
                 run.scheme,
-                *(_time(getattr(run.waiting, name)) for name in ("highest_average", "p50", "p95", "p99")),
+                *(_time(getattr(run.waiting, name)) for name in _WAITING.values()),
                 f"{run.waiting.longest_queue:,}",
                 "–" if model is None else _time(model.p99),
             )
@@ -111,3 +148,43 @@ def _latency(measured: "Deployment", kind: str, skew: float) -> Table:
 
 def _time(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
+
+
+def _limits(measured: "LiveDeployment", skew: float) -> Table:
+    table = _table("scheme", "keeps up at", "saturated at", "model", "of the best possible")
+    for limit in measured.limits:
+        if limit.skew == skew:
+            rates = ("–" if rate is None else f"{rate:,.0f}" for rate in (limit.holds, limit.saturated))
+            share = f"{100 * limit.predicted / measured.setup.best_rate:.0f} %"
+            table.add_row(limit.scheme, *rates, f"{limit.predicted:,.0f}", share)
+    return table
+
+
+def _live_latency(runs: "list[LiveRun]", grows: str) -> Table:
+    table = _table("scheme", "in use", *(title for name in _WAITING for title in (name, "model")), apart=1)
+    for run in runs:
+        both = (run.measured.waiting, run.predicted)
+        times = [getattr(waiting, name) for name in _WAITING.values() for waiting in both]
+        sign = f" {grows}" if run.measured.is_saturated else "  "
+        table.add_row(run.scheme, f"{100 * run.measured.in_use:.0f} %{sign}", *map(_milliseconds, times))
+    return table
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.1f}" if seconds < 0.1 else f"{1000 * seconds:,.0f}"
+
+
+def _grows(out: Console) -> str:
+    return "↑" if layout.can_print(out, "↑") else "^"
+
+
+def _remarks(measured: "LiveDeployment") -> Iterator[str]:
+    rates = [run.measured for run in measured.runs]
+    behind = max((at_rate.late for at_rate in rates), default=0.0)
+    if behind > _LATE:
+        yield f"The producer was up to {1000 * behind:,.0f} ms late: this machine is too slow for the rate."
+    if any(at_rate.is_saturated and at_rate.in_use < _FULL for at_rate in rates):
+        yield "Saturated below 90 % in use: the cores of this machine were the limit, not the waiting."
+    doubled = sum(at_rate.doubled for at_rate in rates)
+    if doubled:
+        yield f"{doubled:,} results came twice; the first one counts."

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from keyspread.evaluation.compare import Compared
 
 
-def show(title: str, compared: "Sequence[Compared]", advice: "Advice", plot: str | None) -> None:
+def show(title: str, compared: "Sequence[Compared]", advice: "Advice") -> None:
     """Print the comparison for people."""
     from keyspread.evaluation.compare import RATE_INCLUDES, SHORTEST_TIMED, frontier
 
@@ -47,6 +47,4 @@ def show(title: str, compared: "Sequence[Compared]", advice: "Advice", plot: str
         out.print(Text(line, layout.QUIET_STYLE))
     out.print()
     out.print(Text(advice.text, "bold"))
-    if plot is not None:
-        out.print(Text(f"Plot written to {plot}"), soft_wrap=True)
     out.print()

@@ -42,7 +42,7 @@ def show_list(streams: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) 
     out.print()
 
 
-def as_dict(stream: InputStream, result: Profile, names: dict[int, Any], plot: str | None) -> dict[str, Any]:
+def as_dict(stream: InputStream, result: Profile, names: dict[int, Any]) -> dict[str, Any]:
     """Return the profile as plain values, ready for JSON."""
     malformed = asdict(stream.malformed) if stream.malformed is not None else {"count": 0}
     plain = asdict(result)
@@ -63,11 +63,10 @@ def as_dict(stream: InputStream, result: Profile, names: dict[int, Any], plot: s
         "from": None if stream.span is None else _moment(stream.span[0]).isoformat(),
         "to": None if stream.span is None else _moment(stream.span[1]).isoformat(),
         "malformed": malformed,
-        "plot": plot,
     }
 
 
-def show(stream: InputStream, result: Profile, names: dict[int, Any], plot: str | None) -> None:
+def show(stream: InputStream, result: Profile, names: dict[int, Any]) -> None:
     """Print the profile for people."""
     out = layout.console()
     out.print()
@@ -92,8 +91,6 @@ def show(stream: InputStream, result: Profile, names: dict[int, Any], plot: str 
     if result.messages:
         out.print()
         out.print(Text(_verdict(result), "bold"))
-    if plot is not None:
-        out.print(Text(f"Plot written to {plot}"), soft_wrap=True)
     out.print()
 
 

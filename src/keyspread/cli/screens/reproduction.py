@@ -10,7 +10,7 @@ from keyspread.cli.screens import layout
 from keyspread.experiments.verdict import summary
 
 if TYPE_CHECKING:
-    from keyspread.experiments.figure_result import FigureResult
+    from keyspread.experiments.figure import FigureResult
 
 _MARKS = {"holds": ("✓", "ok", "green"), "holds in part": ("◐", "~~", "yellow"), "does not hold": ("✗", "NO", "red")}
 

@@ -1,17 +1,16 @@
 """`deploy_live`: figures 13 and 14 record by record, at rising rates until the busiest worker saturates."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from keyspread.deployment.live.latency import Measured, by_scheme, measure, model
-from keyspread.deployment.live.load import Load
-from keyspread.deployment.live.measurements import Limit, LiveDeployment, LiveRun
+from keyspread.deployment.live.latency import by_scheme, measure, model
+from keyspread.deployment.live.measurements import Limit, LiveDeployment, LiveRun, Measured
 from keyspread.deployment.live.setup import LiveSetup
 from keyspread.deployment.live.topics import Topics, live_topics
 from keyspread.deployment.slots import master_of
 from keyspread.errors import InputError
-from keyspread.evaluation.queueing import saturation
 from keyspread.spark.capabilities import has_realtime_exchange
 
 _WARM_UP = 2.0  # seconds
@@ -45,9 +44,13 @@ def deploy_live(
             for scheme in setup.schemes:
                 report(f"{scheme} {skew:g}")
                 predicted = list(model(scheme, setup.workers, load))
-                found = list(_until_saturated(measure(topics, by_scheme(scheme, setup.workers), setup.workers, load)))
-                runs += [_run(load, scheme, *pair) for pair in zip(found, predicted, strict=False)]
-                limits.append(_limit(load, scheme, found, predicted))
+                route = by_scheme(scheme, setup.workers)
+                measured = list(_until_saturated(measure(topics, route, setup.workers, load)))
+                runs += [
+                    LiveRun(skew, scheme, at_rate, expected.waiting)
+                    for at_rate, expected in zip(measured, predicted, strict=False)  # fewer, if it saturated
+                ]
+                limits.append(Limit.of(skew, scheme, measured, predicted))
     return LiveDeployment(setup, tuple(runs), tuple(limits), f"{master_of(spark)}, Spark {spark.version}")
 
 
@@ -59,43 +62,14 @@ def steps(setup: LiveSetup) -> int:
 def _warm_up(topics: Topics, setup: LiveSetup) -> None:
     """Run a scheme that is not counted: the first query of a JVM is slow."""
     first = setup.load(setup.skews[0])
-    short = Load(first.skew, first.rates[:1], _WARM_UP, first.milliseconds, first.sources, first.keys, first.seed)
+    short = replace(first, rates=first.rates[:1], seconds=_WARM_UP)
     list(measure(topics, by_scheme("shuffle", setup.workers), setup.workers, short))
 
 
 def _until_saturated(measured: Iterator[Measured]) -> Iterator[Measured]:
-    for one in measured:
-        yield one
-        if one.is_saturated:
+    for at_rate in measured:
+        yield at_rate
+        if at_rate.is_saturated:
             break
     # The query stops here, and not when the iterator is collected as garbage.
     getattr(measured, "close", lambda: None)()
-
-
-def _run(load: Load, scheme: str, found: Measured, predicted: Measured) -> LiveRun:
-    return LiveRun(
-        skew=load.skew,
-        scheme=scheme,
-        rate=found.rate,
-        messages=found.latency.size,
-        waiting=found.waiting,
-        predicted=predicted.waiting,
-        in_use=found.in_use,
-        busiest=found.busiest,
-        growth=found.growth,
-        saturated=found.is_saturated,
-        doubled=found.doubled,
-        late=found.late,
-    )
-
-
-def _limit(load: Load, scheme: str, found: list[Measured], predicted: list[Measured]) -> Limit:
-    kept_up = [one.rate for one in found if not one.is_saturated]
-    loads = sum(one.loads for one in predicted)
-    return Limit(
-        skew=load.skew,
-        scheme=scheme,
-        holds=max(kept_up, default=None),
-        saturated=next((one.rate for one in found if one.is_saturated), None),
-        predicted=saturation(loads, load.work),  # type: ignore[arg-type]
-    )

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,67 +11,18 @@ from pyspark.sql import functions as F
 
 import keyspread as ks
 from keyspread.deployment.live.load import Load, Step
+from keyspread.deployment.live.measurements import Measured
 from keyspread.deployment.live.topics import LONGER_THAN_A_RUN, Topics
 from keyspread.errors import KeyspreadError
-from keyspread.evaluation.queueing import Waiting, finish_times, waiting
+from keyspread.evaluation.queueing import finish_times, waiting
 from keyspread.spark.spread import spread
 
 Route = Callable[[DataFrame], DataFrame]
 _PATIENCE = 60.0
-_GROWTH = 0.05
-"""Seconds per second. A worker whose latency grows faster gets more than 1.05 of what it can do."""
 
 
 class MissingResultsError(KeyspreadError):
     """Messages were lost, or are still waiting."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What came out of one rate."""
-
-    rate: float
-    latency: npt.NDArray[np.float64]
-    """Seconds per message that counts, in the order of sending."""
-    workers: npt.NDArray[np.int32]
-    """The worker of each of them."""
-    loads: npt.NDArray[np.int64]
-    """Messages per worker, including those that do not count."""
-    work: float
-    """Seconds of work per message."""
-    waiting: Waiting
-    doubled: int = 0
-    late: float = 0.0
-    """Seconds by which the producer was behind at the end."""
-
-    @property
-    def busiest(self) -> float:
-        """The load of the busiest worker as a multiple of the even share."""
-        return float(self.loads.max() * self.loads.size / self.loads.sum())
-
-    @property
-    def in_use(self) -> float:
-        """The work that the busiest worker gets per second, in seconds: above 1 it cannot keep up."""
-        return float(self.loads.max() / self.loads.sum() * self.rate * self.work)
-
-    @property
-    def growth(self) -> float:
-        """Seconds per second by which the latency of the busiest worker grows, from the first third to the last."""
-        mine = np.flatnonzero(self.workers == np.argmax(self.loads))
-        if mine.size < 3:
-            return 0.0
-        first, _, last = np.array_split(mine, 3)
-        seconds = (np.median(last) - np.median(first)) / self.rate
-        return float((np.median(self.latency[last]) - np.median(self.latency[first])) / seconds)
-
-    @property
-    def is_saturated(self) -> bool:
-        """Whether the busiest worker cannot keep up: its queue grows as long as messages arrive."""
-        return self.in_use >= 1 or self.growth > _GROWTH
-
-    def thirds(self) -> list[float]:
-        """Return the median latency of each third of the messages: it grows if a worker is saturated."""
-        return [float(np.median(part)) for part in np.array_split(self.latency, 3)]
 
 
 def by_scheme(scheme: str, workers: int) -> Route:

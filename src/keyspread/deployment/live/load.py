@@ -36,7 +36,6 @@ class Load:
     """Work per message."""
     sources: int = 4
     keys: int = 10_000
-    seed: int = 0
     text: bool = False
     """Keys are strings instead of numbers, which changes their hashes and so their workers."""
 
@@ -61,7 +60,7 @@ class Load:
     def drawn(self) -> npt.NDArray[np.int32]:
         """Return the keys of all messages."""
         messages = list(self.steps())[-1].end
-        return ZipfStream(self.skew, self.keys, messages, self.seed).law().draw(0, messages)
+        return ZipfStream(self.skew, self.keys, messages).law().draw(0, messages)
 
     def hashes(self) -> npt.NDArray[np.int64]:
         """Return the hashes of the keys of all messages."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from keyspread import checks
 from keyspread.deployment.live.load import Load
-from keyspread.deployment.setup import Setup
+from keyspread.deployment.setup import Setup, check_values
 from keyspread.errors import InputError
 from keyspread.schemes import online_scheme
 from keyspread.spark.realtime.row_by_row import check_scheme
@@ -29,37 +29,35 @@ class LiveSetup:
     """Tasks that Spark runs at once."""
     skews: tuple[float, ...] = (2.0,)
     schemes: tuple[str, ...] = SCHEMES
-    keys: int = 10_000
     milliseconds: float = 20.0
     """Work per message, by waiting. The default is more than the paper's 1 ms, so that workers are the limit."""
     rates: tuple[float, ...] = ()
     """Messages per second; by default 10, 25, 50, 75 and 100 % of what perfectly even workers can do."""
     seconds: float = 6.0
     """Seconds per rate that count."""
-    seed: int = 0
+    keys: int = Setup.keys
 
     def __post_init__(self) -> None:
         """Refuse what cannot run, replace aliases of schemes by their names, and fill in the rates."""
-        _check_lists(skews=self.skews, schemes=self.schemes)
-        for skew in self.skews:
-            checks.not_negative("skew", skew)
-        object.__setattr__(self, "schemes", tuple(_record_by_record(name) for name in self.schemes))
-        for name in ("workers", "sources", "keys"):
+        check_values(self.skews, self.schemes)
+        for scheme in self.schemes:
+            check_scheme(scheme)
+        object.__setattr__(self, "schemes", tuple(online_scheme(name).name for name in self.schemes))
+        for name in ("workers", "sources"):
             checks.whole_number(name, getattr(self, name))
-        for name, shown in (("milliseconds", "milliseconds"), ("seconds", "arrivals")):
+        for name, option in (("milliseconds", "milliseconds"), ("seconds", "arrivals")):
             if checks.not_negative(name, getattr(self, name)) == 0:
-                raise InputError(f"{shown} must be above 0, got 0")
-        checks.whole_number("seed", self.seed, minimum=0)
+                raise InputError(f"{option} must be above 0, got 0")
         rates = self.rates or tuple(round(share * self.best_rate, 1) for share in _SHARES)
         if any(checks.number("rate", rate) <= 0 for rate in rates) or list(rates) != sorted(set(rates)):
             raise InputError(f"rates must be above 0 and rising, got {', '.join(f'{rate:g}' for rate in rates)}")
         checks.not_negative("rate", rates[-1])
         object.__setattr__(self, "rates", rates)
-        wanted = needed(self.workers, self.sources)
-        if wanted > self.slots:
+        slots = needed(self.workers, self.sources)
+        if slots > self.slots:
             raise InputError(
                 f"Spark has {self.slots} slots, and all tasks of a real-time query run at once: {self.sources} "
-                f"senders, {self.workers} workers and a reader of the results need {wanted}: "
+                f"senders, {self.workers} workers and a reader of the results need {slots}: "
                 "use fewer --workers or --senders, or a Spark with more slots"
             )
 
@@ -81,7 +79,7 @@ class LiveSetup:
 
     def load(self, skew: float) -> Load:
         """Return the messages of one stream."""
-        return Load(skew, self.rates, self.seconds, self.milliseconds, self.sources, self.keys, self.seed)
+        return Load(skew, self.rates, self.seconds, self.milliseconds, self.sources, self.keys)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the setup as plain values."""
@@ -105,22 +103,9 @@ def fitting(slots: int, workers: int | None, senders: int | None) -> tuple[int, 
     ((11, 4), (13, 2), (80, 48))
     """
     if senders is None:
-        share = slots * PAPER_SENDERS // needed(PAPER_WORKERS, PAPER_SENDERS)
-        few = share if slots >= needed(PAPER_WORKERS, PAPER_SENDERS) else slots // 4
-        senders = max(1, min(PAPER_SENDERS, few if workers is None else slots - _READER - workers))
+        enough = slots >= needed(PAPER_WORKERS, PAPER_SENDERS)
+        left = slots // 4 if workers is None and not enough else slots - _READER - (workers or PAPER_WORKERS)
+        senders = max(1, min(PAPER_SENDERS, left))
     if workers is None:
         workers = max(1, min(PAPER_WORKERS, slots - _READER - senders))
     return workers, senders
-
-
-def _check_lists(**lists: tuple[Any, ...]) -> None:
-    for name, values in lists.items():
-        if not values or len(set(values)) < len(values):
-            raise InputError(
-                f"{name} must have one or more values, each once, got {', '.join(map(str, values)) or 'none'}"
-            )
-
-
-def _record_by_record(name: str) -> str:
-    check_scheme(name)
-    return online_scheme(name).name

@@ -1,21 +1,36 @@
-"""The topics of a live benchmark: created for it, filled at a steady rate, read by a query, deleted at the end."""
+"""The topics of a live benchmark: created for it, filled at a steady rate, read by a query, deleted at the end.
+
+Kafka's own clients in Spark's JVM do this, so it needs classic Spark.
+"""
 
 import json
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from keyspread.deployment.live.kafka_clients import BrokerError, KafkaClients
+from keyspread.errors import KeyspreadError
+from keyspread.spark.failures import why
+from keyspread.spark.kafka.client import NoClientError, admin_client
+from keyspread.spark.kafka.connector import no_connector
 
 LONGER_THAN_A_RUN = 600
 """Seconds of a batch of real-time mode, so that no run has the end of one within it."""
+_PATIENCE = 30.0
+"""Seconds for the partitions of a new topic to have leaders."""
 _POLL = 0.2
 _CLOCKS_AGREE = 0.005  # seconds
+_TEXT = "org.apache.kafka.common.serialization.StringSerializer"
+_BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+
+
+class BrokerError(KeyspreadError):
+    """The broker refused to do something; the message has its reason."""
 
 
 class Topics:
@@ -23,16 +38,52 @@ class Topics:
 
     def __init__(self, spark: SparkSession, brokers: str) -> None:
         self.spark, self.brokers = spark, brokers
-        self._clients = KafkaClients(spark, brokers)
+        jvm: Any = spark._jvm
+        self._jvm = jvm
         self._prefix = f"keyspread-bench-{uuid.uuid4().hex[:12]}"
         self._created: list[str] = []
+        try:
+            self._admin = admin_client(spark, {"bootstrap.servers": brokers})
+        except NoClientError:
+            raise no_connector() from None
+        clients = jvm.org.apache.kafka.clients
+        # A message is sent at once, and does not wait for others.
+        sending = {"key.serializer": _TEXT, "value.serializer": _TEXT, "linger.ms": "0"}
+        self._producer = clients.producer.KafkaProducer(self._settings(sending))
+        self._record = clients.producer.ProducerRecord
+        reading = {"key.deserializer": _BYTES, "value.deserializer": _BYTES}
+        self._consumer = clients.consumer.KafkaConsumer(self._settings(reading))
 
     def topic(self, partitions: int) -> str:
-        """Create a topic whose messages have the time when the broker got them."""
+        """Create a topic whose messages have the time when the broker got them; its partitions have leaders."""
         name = f"{self._prefix}-{len(self._created)}"
-        self._clients.create(name, partitions, {"message.timestamp.type": "LogAppendTime"})
+        jvm = self._jvm
+        count, replication = jvm.java.util.Optional.of(partitions), jvm.java.util.Optional.empty()  # the brokers' own
+        new = jvm.org.apache.kafka.clients.admin.NewTopic(name, count, replication)
+        settings = jvm.java.util.HashMap()
+        settings.put("message.timestamp.type", "LogAppendTime")
+        self._ask(f"create topic {name}", lambda: self._admin.createTopics(self._list(new.configs(settings))).all())
         self._created.append(name)
+        end = time.monotonic() + _PATIENCE
+        while not self._has_leaders(name, partitions):
+            if time.monotonic() > end:
+                raise BrokerError(f"{self.brokers}: topic {name} has no leaders after {_PATIENCE:.0f} s")
+            time.sleep(0.1)
         return name
+
+    def _has_leaders(self, topic: str, partitions: int) -> bool:
+        try:
+            described = self._admin.describeTopics(self._list(topic)).allTopicNames().get().get(topic).partitions()
+        except Py4JJavaError:  # not every broker knows it yet
+            return False
+        return len(described) == partitions and all(partition.leader() is not None for partition in described)
+
+    def _ask(self, what: str, call: Callable[[], Any]) -> None:
+        try:
+            call().get()
+        except Py4JJavaError as problem:
+            reason = why(str(problem).partition("\n: ")[2])
+            raise BrokerError(f"{self.brokers}: the broker did not {what} ({reason}): check its permissions") from None
 
     def read(self, topic: str) -> DataFrame:
         """Return the messages of a topic as a stream, with Kafka's columns."""
@@ -77,14 +128,19 @@ class Topics:
             due = start + position / rate
             time.sleep(max(0.0, due - time.time()))
             number = first + position
-            self._clients.send(topic, number % partitions, str(key), f"{number},{due!r}")
+            self._send(topic, number % partitions, str(key), f"{number},{due!r}")
         late = time.time() - due
-        self._clients.flush()
+        self._producer.flush()
         return late
+
+    def _send(self, topic: str, partition: int, key: str, value: str) -> Any:
+        """Send a message; `get` of what this returns waits until the broker has it."""
+        return self._producer.send(self._record(topic, partition, key, value))
 
     def size(self, topic: str) -> int:
         """Return the number of messages of a topic with one partition. It asks the broker, without a job."""
-        return self._clients.size(topic)
+        place = self._jvm.org.apache.kafka.common.TopicPartition(topic, 0)
+        return int(next(iter(self._consumer.endOffsets(self._list(place)).values())))
 
     def wait_for(self, topic: str, messages: int, running: Any, patience: float) -> None:
         """Wait until a topic with one partition has so many messages, at most `patience` seconds."""
@@ -98,9 +154,9 @@ class Topics:
     def check_clock(self) -> None:
         """Refuse a broker whose clock differs from that of this machine: a latency is the difference of both."""
         topic = self.topic(1)
-        self._clients.send(topic, 0, "", "").get()  # the first one connects
+        self._send(topic, 0, "", "").get()  # the first one connects
         before = time.time()
-        at = self._clients.send(topic, 0, "", "").get().timestamp() / 1000
+        at = self._send(topic, 0, "", "").get().timestamp() / 1000
         after = time.time()
         off = max(before - at, at - after) - 0.001  # the broker's time is in whole milliseconds
         if off > _CLOCKS_AGREE:
@@ -113,9 +169,23 @@ class Topics:
         """Delete the topics, and end the clients."""
         try:
             if self._created:
-                self._clients.delete(self._created)
+                doomed = self._list(*self._created)
+                self._ask(f"delete {', '.join(self._created)}", lambda: self._admin.deleteTopics(doomed).all())
         finally:
-            self._clients.close()
+            for client in (self._producer, self._consumer, self._admin):
+                client.close()
+
+    def _settings(self, settings: dict[str, str]) -> Any:
+        properties = self._jvm.java.util.Properties()
+        for name, value in {"bootstrap.servers": self.brokers, **settings}.items():
+            properties.setProperty(name, value)
+        return properties
+
+    def _list(self, *values: Any) -> Any:
+        java_list = self._jvm.java.util.ArrayList()
+        for value in values:
+            java_list.add(value)
+        return java_list
 
 
 @contextmanager

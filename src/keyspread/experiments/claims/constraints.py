@@ -1,25 +1,20 @@
 """A claim of Sec. 4.1: among the constraints of Prop. 4.1, those of the hottest key and of the whole head decide d."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from keyspread.choices import expected_workers, find_choices
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.scale import Scale
+from keyspread.experiments.figures.points import KEYS
+from keyspread.experiments.scale import PAPER_SKEWS, Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
 from keyspread.streams import zipf_probabilities
 from keyspread.threshold import default_threshold
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
 WORKERS = (10, 20, 50, 100)
-KEYS = 10_000
 TOLERANCE = 1e-4
-SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
 
 
 class ClaimConstraints(Figure):
@@ -39,7 +34,7 @@ class ClaimConstraints(Figure):
         """Evaluate the constraints at d - 1 wherever d is above its lower limit of 2."""
         rows = []
         for n in WORKERS:
-            for skew in SKEWS:
+            for skew in PAPER_SKEWS:
                 shares = zipf_probabilities(skew, KEYS)
                 head = shares[shares >= default_threshold(n) * (1 - 1e-12)]
                 d = find_choices(head, n, TOLERANCE)
@@ -62,19 +57,16 @@ class ClaimConstraints(Figure):
         columns = ["workers", "skew", "head", "d", "violated", "first", "whole", "most_violated"]
         return pd.DataFrame(rows, columns=columns)
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw the position of the most violated constraint in the head."""
-        from keyspread.report import style
-
         # One panel per number of workers: on one panel the lines would cover each other at h = 1.
-        picture, axes = style.picture(1, len(WORKERS), width=2.5, height=2.2, sharey=True)
+        picture, axes = style.grid(1, len(WORKERS), 2.5, 2.2, "most violated prefix h", skew=True, sharey=True)
         for panel, n in zip(axes[0], WORKERS, strict=True):
             line = table[table.workers == n]
             position = (line.most_violated - 1) / (line["head"] - 1).clip(lower=1)
             style.line(panel, line["skew"], position, 0, label="")
-            style.skew_axis(panel)
             panel.set_title(f"n = {n}")
-        axes[0, 0].set(ylabel="most violated prefix h", ylim=(-0.05, 1.05))
+        axes[0, 0].set_ylim(-0.05, 1.05)
         axes[0, 0].set_yticks([0, 0.5, 1], ["h = 1", "", "h = |H|"])
         return picture
 

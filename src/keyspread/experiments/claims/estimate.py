@@ -1,7 +1,5 @@
 """A claim of Sec. 4.2: the load that a source sent itself is a good estimate of a worker's total load."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.evaluation.run import Run, grid
@@ -9,10 +7,8 @@ from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.points import EVEN_ENOUGH, ends, number, over_seeds
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
 from keyspread.streams import ZipfStream
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 SOURCES = (1, 2, 5, 10, 20, 50, 100)
 WORKERS, KEYS, SKEW = 50, 10_000, 1.4
@@ -52,18 +48,15 @@ class ClaimEstimate(Figure):
         found = found.assign(error=found.sender_error, uneven=found.final_imbalance * WORKERS)
         return over_seeds(found, ["scheme", "sources"], ["error", "uneven"])
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw both against the number of sources."""
-        from keyspread.report import style
-
-        picture, axes = style.picture(1, 2, width=3.4, height=2.7)
+        picture, axes = style.grid(1, 2, 3.4, 2.7, "")
         for panel, value, name in zip(
             axes[0], ("error", "uneven"), ("largest relative error", "imbalance I · n"), strict=True
         ):
             for scheme in SCHEMES:
                 line = table[table.scheme == scheme]
-                low, high = line[f"{value}_low"], line[f"{value}_high"]
-                style.line(panel, line.sources, line[value], scheme, low=low, high=high)
+                style.over_seeds(panel, line, "sources", value, scheme)
             style.log_x(panel, SOURCES)
             panel.set(xlabel="sources s", title=name)
             style.log_imbalance(panel, floor=1e-6, top=20)

@@ -1,18 +1,14 @@
 """A claim of Sec. 4.2: a sender stores n loads and its SpaceSaving counters, independent of the number of keys."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread import Sender
-from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
+from keyspread.report.style import ABBREVIATIONS
 from keyspread.streams import ZipfStream
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 WORKERS = (10, 50, 100, 500, 1000)
 KEYS = (10**4, 10**5, 10**6)
@@ -51,16 +47,14 @@ class ClaimMemory(Figure):
                     rows.append(sizes | sender.memory())
         return pd.DataFrame(rows)
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw bytes against the number of workers."""
-        from keyspread.report import style
-
-        picture, panel = style.one_panel()
+        picture, panel = style.one_panel("bytes per sender")
         line = table[(table["keys"] == KEYS[-1]) & (table.scheme == "w-choices")]
         for look, part in enumerate(("loads", "heavy_hitters", "working_copies")):
             style.line(panel, line.workers, line[part], look, label=part.replace("_", " "))
         style.log_x(panel, WORKERS)
-        panel.set(yscale="log", xlabel="workers", ylabel="bytes per sender")
+        panel.set(yscale="log", xlabel="workers")
         style.legend_below(picture, panel, columns=3)
         return picture
 

@@ -1,7 +1,5 @@
 """Figure 1: imbalance on the page visits of Wikipedia. Two choices are enough for few workers but not for many."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.evaluation.run import Run, grid
@@ -9,9 +7,7 @@ from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.points import ends, number, over_seeds
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
 
 WORKERS = (5, 10, 20, 50, 100)
 SCHEMES = ("partial-key", "d-choices", "w-choices")
@@ -48,17 +44,15 @@ class Figure01(Figure):
         found = found.assign(p1=found.top_messages / found.messages)
         return over_seeds(found, ["stream", "scheme", "workers"], ["I", "p1"])
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one line per scheme on a log scale, as in the paper."""
-        from keyspread.report import style
-
-        picture, panel = style.one_panel()
+        picture, panel = style.one_panel("imbalance I(m)")
         for scheme in SCHEMES:
             line = table[table.scheme == scheme]
             style.line(panel, range(len(WORKERS)), line.I, scheme, low=line.I_low, high=line.I_high)
         style.reference_line(panel, BALANCED, "0.1 %, the paper's limit for D-C and W-C")
-        panel.set_xticks(range(len(WORKERS)), [str(workers) for workers in WORKERS])
-        panel.set(xlabel="workers", ylabel="imbalance I(m)", title=table.stream.iloc[0])
+        style.each_value(panel, WORKERS)
+        panel.set(xlabel="workers", title=table.stream.iloc[0])
         style.log_imbalance(panel)
         style.legend_below(picture, panel)
         return picture

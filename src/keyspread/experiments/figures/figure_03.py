@@ -1,19 +1,14 @@
 """Figure 3: the number of keys in the head, by the exact Zipf law."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.scale import Scale
+from keyspread.experiments.figures.points import KEYS
+from keyspread.experiments.scale import PAPER_SKEWS, Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
 from keyspread.streams import zipf_probabilities
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
-SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
-KEYS = 10**4
 WORKERS = (50, 100)
 THRESHOLDS = {"2/n": 2.0, "1/(5n)": 0.2}
 """The ends of the paper's range, as multiples of 1/n."""
@@ -39,7 +34,7 @@ class Figure03(Figure):
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
         """Count the keys above each threshold, and their share of the messages."""
         rows = []
-        for skew in SKEWS:
+        for skew in PAPER_SKEWS:
             law = zipf_probabilities(skew, KEYS)
             for workers in WORKERS:
                 for threshold, numerator in THRESHOLDS.items():
@@ -47,16 +42,13 @@ class Figure03(Figure):
                     rows.append((skew, workers, threshold, head.size, float(head.sum())))
         return pd.DataFrame(rows, columns=["skew", "workers", "threshold", "head", "head_share"])
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one line per number of workers and threshold."""
-        from keyspread.report import style
-
-        picture, panel = style.one_panel()
+        picture, panel = style.one_panel("keys in the head", skew=True)
         for look, (workers, threshold) in enumerate((n, t) for t in reversed(THRESHOLDS) for n in reversed(WORKERS)):
             line = _line(table, workers, threshold)
             style.line(panel, line["skew"], line["head"], look, f"n = {workers}, θ = {threshold}")
-        style.skew_axis(panel)
-        panel.set(ylim=(0, None), ylabel="keys in the head")
+        panel.set_ylim(0, None)
         style.legend_below(picture, panel, columns=2)
         return picture
 

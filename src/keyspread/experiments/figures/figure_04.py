@@ -1,21 +1,16 @@
 """Figure 4: the share of the workers that D-Choices uses for a hot key, by the exact Zipf law."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.choices import find_choices
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.scale import Scale
+from keyspread.experiments.figures.points import KEYS
+from keyspread.experiments.scale import PAPER_SKEWS, Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
 from keyspread.streams import zipf_probabilities
 from keyspread.threshold import default_threshold
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
-SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
-KEYS = 10**4
 WORKERS = (5, 10, 50, 100)
 LARGE = (50, 100)
 TOLERANCE = 1e-4
@@ -41,7 +36,7 @@ class Figure04(Figure):
     def table(self, scale: Scale, results: pd.DataFrame) -> pd.DataFrame:
         """Compute d for each skew and number of workers."""
         rows = []
-        for skew in SKEWS:
+        for skew in PAPER_SKEWS:
             law = zipf_probabilities(skew, KEYS)
             for workers in WORKERS:
                 head = law[law >= default_threshold(workers)]
@@ -49,16 +44,13 @@ class Figure04(Figure):
                 rows.append((skew, workers, head.size, choices, choices / workers))
         return pd.DataFrame(rows, columns=["skew", "workers", "head", "choices", "share_of_workers"])
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one line per number of workers."""
-        from keyspread.report import style
-
-        picture, panel = style.one_panel()
+        picture, panel = style.one_panel("d / n", skew=True)
         for look, workers in enumerate(WORKERS):
             line = table[table["workers"] == workers]
             style.line(panel, line["skew"], line["share_of_workers"], look, f"n = {workers}")
-        style.skew_axis(panel)
-        panel.set(ylim=(0, 1.05), ylabel="d / n")
+        panel.set_ylim(0, 1.05)
         style.legend_below(picture, panel)
         return picture
 

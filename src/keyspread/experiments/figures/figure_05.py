@@ -1,21 +1,16 @@
 """Figure 5: replicas of D-Choices and W-Choices relative to PKG, by the exact Zipf law."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.scale import Scale
+from keyspread.experiments.figures.points import KEYS
+from keyspread.experiments.scale import PAPER_SKEWS, Scale
 from keyspread.experiments.verdict import Verdict, judge
 from keyspread.memory_model import replica_model
+from keyspread.report import style
 from keyspread.streams import zipf_probabilities
 from keyspread.threshold import default_threshold
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
-SKEWS = tuple(tenths / 10 for tenths in range(1, 21))
-KEYS = 10**4
 MESSAGES = 10**7
 WORKERS = (50, 100)
 FEW_WORKERS = (5, 10)
@@ -37,7 +32,7 @@ VERY_HIGH_SKEW, THE_SAME = 2.0, 0.9
 def replicas(workers: tuple[int, ...], base: str) -> pd.DataFrame:
     """Return the replicas of D-Choices and W-Choices relative to those of `base`, for expected counts m·p_k."""
     rows = []
-    for skew in SKEWS:
+    for skew in PAPER_SKEWS:
         counts = MESSAGES * zipf_probabilities(skew, KEYS)
         for n in workers:
             head = int((counts >= default_threshold(n) * MESSAGES).sum())
@@ -72,20 +67,15 @@ class Figure05(Figure):
         """Compute the replicas of each scheme and of PKG."""
         return replicas(FEW_WORKERS + WORKERS, "partial-key")
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one panel per number of workers, on a log scale."""
-        from keyspread.report import style
-
-        picture, axes = style.picture(1, len(WORKERS), width=2.75, height=2.8, sharey=True)
+        picture, axes = style.grid(1, len(WORKERS), 2.75, 2.8, "extra replicas over PKG (%)", skew=True, sharey=True)
         for panel, workers in zip(axes[0], WORKERS, strict=True):
             for scheme in SCHEMES:
                 line = table[(table["workers"] == workers) & (table["scheme"] == scheme)]
                 line = line[line["difference_percent"] >= LEAST_DRAWN]
                 style.line(panel, line["skew"], line["difference_percent"], scheme)
-            style.skew_axis(panel)
-            panel.set_title(f"n = {workers}")
-            panel.set(yscale="log", ylim=(LEAST_DRAWN, 100))
-        axes[0, 0].set_ylabel("extra replicas over PKG (%)")
+            panel.set(yscale="log", ylim=(LEAST_DRAWN, 100), title=f"n = {workers}")
         style.legend_below(picture, axes[0, 0])
         return picture
 

@@ -1,16 +1,12 @@
 """Figure 6: replicas of D-Choices and W-Choices relative to shuffle grouping, by the exact Zipf law."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.figure_05 import SCHEMES, WORKERS, replicas
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
 
 AT_LEAST = 80.0
 """The saving in % that the paper claims for the worst case."""
@@ -36,20 +32,15 @@ class Figure06(Figure):
         """Compute the replicas of each scheme and of SG."""
         return replicas(WORKERS, "shuffle")
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one panel per number of workers."""
-        from keyspread.report import style
-
-        picture, axes = style.picture(1, len(WORKERS), width=2.75, height=2.8, sharey=True)
+        picture, axes = style.grid(1, len(WORKERS), 2.75, 2.8, "replicas relative to SG (%)", skew=True, sharey=True)
         for panel, workers in zip(axes[0], WORKERS, strict=True):
             for scheme in SCHEMES:
                 line = table[(table["workers"] == workers) & (table["scheme"] == scheme)]
                 style.line(panel, line["skew"], line["difference_percent"], scheme)
             style.reference_line(panel, -AT_LEAST, f"{AT_LEAST:.0f} % fewer")
-            style.skew_axis(panel)
-            panel.set_title(f"n = {workers}")
-            panel.set_ylim(-100, -75)
-        axes[0, 0].set_ylabel("replicas relative to SG (%)")
+            panel.set(ylim=(-100, -75), title=f"n = {workers}")
         style.legend_below(picture, axes[0, 0])
         return picture
 

@@ -1,23 +1,19 @@
 """Figure 7: imbalance of W-C and RR against skew, for several thresholds of the head."""
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from keyspread.evaluation.run import Run
-from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.figures.points import EVEN_ENOUGH, ends, number, over_seeds, with_run_columns
+from keyspread.experiments.figures.points import EVEN_ENOUGH, KEYS, ends, number, over_seeds, with_run_columns
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
+from keyspread.report.style import ABBREVIATIONS
 from keyspread.streams import ZipfStream
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
 WORKERS = (5, 10, 50, 100)
-KEYS = 10_000
 SCHEMES = ("w-choices", "round-robin")
 THRESHOLDS = {"2/n": 2.0, "1/n": 1.0, "1/(2n)": 0.5, "1/(4n)": 0.25, "1/(8n)": 0.125}  # times 1/n
 
@@ -57,25 +53,17 @@ class Figure07(Figure):
         found = with_run_columns(ends(results), runs, theta=labels).rename(columns={"final_imbalance": "I"})
         return over_seeds(found, ["scheme", "workers", "theta", "skew"], ["I"])
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one column per number of workers, W-C above RR."""
-        from keyspread.report import style
-
-        picture, axes = style.picture(2, len(WORKERS), width=2.5, height=2.2, sharex=True, sharey=True)
+        picture, axes = style.grid(2, len(WORKERS), 2.5, 2.2, "imbalance I(m)", skew=True, sharex=True, sharey=True)
         for row, scheme in enumerate(SCHEMES):
             for column, n in enumerate(WORKERS):
                 panel = axes[row, column]
                 for look, theta in enumerate(THRESHOLDS):
                     line = table[(table.scheme == scheme) & (table.workers == n) & (table.theta == theta)]
-                    style.line(
-                        panel, line["skew"], line.I, look, label=f"θ = {theta}", low=line.I_low, high=line.I_high
-                    )
+                    style.over_seeds(panel, line, "skew", "I", look, f"θ = {theta}")
                 style.log_imbalance(panel)
                 panel.set_title(f"{ABBREVIATIONS[scheme]}, n = {n}")
-        for panel in axes[-1]:
-            style.skew_axis(panel)
-        for panel in axes[:, 0]:
-            panel.set_ylabel("imbalance I(m)")
         style.legend_below(picture, axes[0, 0], columns=5)
         return picture
 

@@ -1,19 +1,15 @@
 """Figure 8: the load of head and tail on each worker."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.evaluation.run import Run
-from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.points import EVEN_ENOUGH, ends
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
+from keyspread.report.style import ABBREVIATIONS
 from keyspread.streams import ZipfStream
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 WORKERS, SKEW, KEYS = 5, 2.0, 10_000
 SCHEMES = ("partial-key", "w-choices", "round-robin")
@@ -49,11 +45,9 @@ class Figure08(Figure):
             columns=["scheme", "worker", "head", "tail"],
         ).sort_values(["scheme", "worker"], ignore_index=True)
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw stacked bars, and a dotted line at the even share."""
-        from keyspread.report import style
-
-        picture, axes = style.picture(1, len(SCHEMES), width=2.6, height=2.6, sharey=True)
+        picture, axes = style.grid(1, len(SCHEMES), 2.6, 2.6, "share of the messages", sharey=True)
         for panel, scheme in zip(axes[0], SCHEMES, strict=True):
             loads = table[table.scheme == scheme]
             workers, head, tail = loads.worker + 1, loads["head"], loads["tail"]
@@ -63,7 +57,6 @@ class Figure08(Figure):
             panel.grid(visible=False)  # bars need no grid, and none can then cross them
             panel.set_ylim(0, 1.12 * float((table["head"] + table["tail"]).max()))
             style.reference_line(panel, 1 / WORKERS, "even share", right=True)
-        axes[0, 0].set_ylabel("share of the messages")
         style.legend_below(picture, axes[0, 0], columns=2)
         return picture
 

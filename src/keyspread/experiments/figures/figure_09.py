@@ -1,25 +1,25 @@
 """Figure 9: the d that D-C computes against the smallest fixed d that matches W-C (Min-d), found by trying all d."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from keyspread.evaluation.run import Run
 from keyspread.experiments.figure import Figure
-from keyspread.experiments.figures.points import ends, over_seeds
+from keyspread.experiments.figures.points import KEYS, ends, over_seeds
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
 from keyspread.streams import ZipfStream
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
 WORKERS = (50, 100)
-KEYS = 10_000
 SOURCES = 5
 TOLERANCE = 1e-4
 READINGS = {"min_d": "I(d) ≤ I(W-C) + ε", "min_d_strict": "I(d) equal to I(W-C) within noise"}
+LINES = {
+    "d": ("d-choices", "D-C"),
+    "min_d": ("greedy", "Min-d, within ε"),
+    "min_d_strict": ("partial-key", "Min-d, within noise"),
+}
 CLOSE = 0.1  # our reading of 'very close': the distance of d from Min-d, as a share of n
 
 
@@ -77,28 +77,14 @@ class Figure09(Figure):
         values = ["d", *READINGS, "I_d", "I_wc"]
         return over_seeds(pd.DataFrame(rows, columns=["workers", "skew", *values]), ["workers", "skew"], values)
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw d as a share of n, as in figure 4."""
-        from keyspread.report import style
-
-        picture, axes = style.picture(1, len(WORKERS), width=3.6, height=2.8, sharey=True)
+        picture, axes = style.grid(1, len(WORKERS), 3.6, 2.8, "d / n", skew=True, sharey=True)
         for panel, n in zip(axes[0], WORKERS, strict=True):
-            rows = table[table.workers == n]
-            lines = {"d": ("d-choices", "D-C"), "min_d": ("greedy", "Min-d, within ε")}
-            lines["min_d_strict"] = ("partial-key", "Min-d, within noise")
-            for value, (look, label) in lines.items():
-                style.line(
-                    panel,
-                    rows["skew"],
-                    rows[value] / n,
-                    look,
-                    label,
-                    rows[f"{value}_low"] / n,
-                    rows[f"{value}_high"] / n,
-                )
-            style.skew_axis(panel)
+            rows = table[table.workers == n].set_index("skew") / n
+            for value, (look, label) in LINES.items():
+                style.over_seeds(panel, rows.reset_index(), "skew", value, look, label)
             panel.set(title=f"n = {n}", ylim=(0, 1.05))
-        axes[0, 0].set_ylabel("d / n")
         style.legend_below(picture, axes[0, 0], columns=3)
         return picture
 

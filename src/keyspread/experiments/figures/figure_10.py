@@ -1,19 +1,15 @@
 """Figure 10: imbalance against skew, for every number of workers and keys."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.evaluation.run import Run, grid
-from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.points import EVEN_ENOUGH, ends, number, over_seeds
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
+from keyspread.report import style
+from keyspread.report.style import ABBREVIATIONS
 from keyspread.streams import ZipfStream
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 WORKERS = (5, 10, 50, 100)
 _POWERS = {10**4: "10⁴", 10**5: "10⁵", 10**6: "10⁶"}
@@ -59,23 +55,19 @@ class Figure10(Figure):
         table = over_seeds(found, by, ["mean_I", "I", "windowed_I", "replicas"])
         return table.rename(columns={"law_keys": "keys"})
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one row per number of keys, one column per number of workers."""
-        from keyspread.report import style
-
-        picture, axes = style.picture(len(KEYS), len(WORKERS), width=2.5, height=2.0, sharex=True, sharey=True)
+        picture, axes = style.grid(
+            len(KEYS), len(WORKERS), 2.5, 2.0, "mean imbalance", skew=True, sharex=True, sharey=True
+        )
         for row, keys in enumerate(KEYS):
             for column, n in enumerate(WORKERS):
                 panel = axes[row, column]
                 for scheme in SCHEMES:
                     line = table[(table.scheme == scheme) & (table.workers == n) & (table["keys"] == keys)]
-                    style.line(panel, line["skew"], line.mean_I, scheme, low=line.mean_I_low, high=line.mean_I_high)
+                    style.over_seeds(panel, line, "skew", "mean_I", scheme)
                 style.log_imbalance(panel)
                 panel.set_title(f"n = {n}, |K| = {_POWERS[keys]}")
-        for panel in axes[-1]:
-            style.skew_axis(panel)
-        for panel in axes[:, 0]:
-            panel.set_ylabel("mean imbalance")
         style.legend_below(picture, axes[0, 0], columns=4)
         return picture
 

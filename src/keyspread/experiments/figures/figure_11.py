@@ -1,18 +1,14 @@
 """Figure 11: imbalance on the real streams against the number of workers."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.evaluation.run import Run, grid
-from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.points import ends, number, over_seeds, with_run_columns
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
+from keyspread.report.style import ABBREVIATIONS
 
 WORKERS = (5, 10, 20, 50, 100)
 SCHEMES = ("partial-key", "d-choices", "w-choices")
@@ -60,13 +56,11 @@ class Figure11(Figure):
         found = found.rename(columns={"final_imbalance": "I", "windowed_imbalance": "windowed_I"})
         return over_seeds(found, ["stream", "scheme", "workers"], ["I", "windowed_I", "replicas"])
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one column per stream: I at the end above, within windows below."""
-        from keyspread.report import style
-
         streams = list(table.stream.unique())
         streams = [symbol for symbol in ("WP", "TW", "CT") if symbol in streams] or streams
-        picture, axes = style.picture(2, len(streams), width=2.9, height=2.3, sharex=True, sharey=True)
+        picture, axes = style.grid(2, len(streams), 2.9, 2.3, "imbalance", sharex=True, sharey=True)
         for column, stream in enumerate(streams):
             for panel, value, name in zip(
                 axes[:, column], ("I", "windowed_I"), ("at the end", "within windows"), strict=True
@@ -78,10 +72,8 @@ class Figure11(Figure):
                 style.reference_line(panel, SOURCES * TOLERANCE, f"s·ε = {SOURCES * TOLERANCE:g}")
                 panel.set_title(f"{stream}, {name}")
                 style.log_imbalance(panel)
-            axes[1, column].set_xticks(range(len(WORKERS)), [str(n) for n in WORKERS])
+            style.each_value(axes[1, column], WORKERS)
             axes[1, column].set_xlabel("workers")
-        for panel in axes[:, 0]:
-            panel.set_ylabel("imbalance")
         style.legend_below(picture, axes[0, 0], columns=3)
         return picture
 

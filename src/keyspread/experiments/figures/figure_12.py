@@ -1,19 +1,15 @@
 """Figure 12: imbalance over time on the real streams."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.evaluation.run import Run
-from keyspread.experiments.abbreviations import ABBREVIATIONS
 from keyspread.experiments.figure import Figure
 from keyspread.experiments.figures.figure_11 import SCHEMES, labelled_runs
 from keyspread.experiments.figures.points import number, over_seeds, with_run_columns
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
+from keyspread.report.style import ABBREVIATIONS
 
 WORKERS = (20, 50, 100)
 SETTLED = 10  # of 50 windows: the first fifth of the stream is left out
@@ -54,14 +50,12 @@ class Figure12(Figure):
             columns=["time_low", "time_high"]
         )
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one column per stream, one row per number of workers, and the imbalance within windows below."""
-        from keyspread.report import style
-
         streams = list(table.stream.unique())
         streams = [symbol for symbol in ("WP", "TW", "CT") if symbol in streams] or streams
         rows = [*((n, "I") for n in WORKERS), (WORKERS[-1], "window_I")]
-        picture, axes = style.picture(len(rows), len(streams), width=2.9, height=1.9, sharex=True, sharey=True)
+        picture, axes = style.grid(len(rows), len(streams), 2.9, 1.9, "imbalance", sharex=True, sharey=True)
         for row, (n, value) in enumerate(rows):
             for column, stream in enumerate(streams):
                 panel = axes[row, column]
@@ -72,8 +66,6 @@ class Figure12(Figure):
                 panel.set_title(f"{stream}, n = {n}" + (", within windows" if value == "window_I" else ""))
         for panel in axes[-1]:
             panel.set_xlabel("fraction of the stream")
-        for panel in axes[:, 0]:
-            panel.set_ylabel("imbalance")
         style.legend_below(picture, axes[0, 0], columns=3)
         return picture
 

@@ -1,7 +1,5 @@
 """Figure 13: throughput on a running engine at saturation, and a model for more workers than one machine can run."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from keyspread.deployment.measurements import summary
@@ -9,9 +7,7 @@ from keyspread.experiments.figure import Figure
 from keyspread.experiments.measurement import MORE_WORKERS, PAPER_SCHEMES, measurement, predict_larger
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
 
 OURS = ("d-choices", "w-choices")
 MATCHES = 0.9  # our reading of 'match': × the throughput of SG
@@ -49,7 +45,7 @@ class Figure13(Figure):
         measured = pd.DataFrame(summary(found)).assign(kind="measured", workers=found.setup.workers)
         larger = [
             {"kind": "model", "skew": model.skew, "scheme": model.scheme, "workers": n, "predicted_rate": model.rate}
-            | {"replicas": model.replicas, "sending_cpu": model.sending}
+            | {"replicas": model.replicas}
             for n in MORE_WORKERS
             for model in predict_larger(found.setup, n)
         ]
@@ -57,11 +53,9 @@ class Figure13(Figure):
         first = ["kind", "workers", "skew", "scheme"]
         return table[[*first, *(name for name in table.columns if name not in first)]]
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw the measurement against skew, and the model against the number of workers."""
-        from keyspread.report import style
-
-        picture, axes = style.picture(1, 2, width=3.6, height=3.0)
+        picture, axes = style.grid(1, 2, 3.6, 3.0, "messages per second")
         measured, skews = table[table.kind == "measured"], sorted(table["skew"].unique())
         for scheme in measured.scheme.unique():
             rows = measured[measured.scheme == scheme].sort_values("skew")
@@ -70,7 +64,7 @@ class Figure13(Figure):
         for scheme in PAPER_SCHEMES:
             rows = table[(table.scheme == scheme) & (table["skew"] == skews[-1])].sort_values("workers")
             style.line(axes[0, 1], rows.workers, rows.predicted_rate, scheme)
-        axes[0, 0].set(yscale="log", xlabel="skew z", ylabel="messages per second", xticks=skews, title="measured")
+        axes[0, 0].set(yscale="log", xlabel="skew z", xticks=skews, title="measured")
         style.log_x(axes[0, 1], sorted(table.workers.unique()))
         axes[0, 1].set(yscale="log", xlabel="workers", title=f"model, z = {skews[-1]}")
         style.legend_below(picture, axes[0, 0], columns=6)

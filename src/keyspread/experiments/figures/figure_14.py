@@ -1,7 +1,6 @@
 """Figure 14: latency on a running engine, at a steady rate that is the same for every scheme."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -10,9 +9,7 @@ from keyspread.experiments.figure import Figure
 from keyspread.experiments.measurement import MORE_WORKERS, measurement, predict_larger
 from keyspread.experiments.scale import Scale
 from keyspread.experiments.verdict import Verdict, judge
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from keyspread.report import style
 
 OURS = ("d-choices", "w-choices")
 STATISTICS = {"highest_average": "max avg", "p50": "p50", "p95": "p95", "p99": "p99"}
@@ -67,13 +64,11 @@ class Figure14(Figure):
         ]
         return pd.DataFrame(rows)
 
-    def plot(self, table: pd.DataFrame) -> "Picture":
+    def plot(self, table: pd.DataFrame) -> style.Picture:
         """Draw one panel per skew with queues, and one with micro-batches."""
-        from keyspread.report import style
-
         panels = table[table.kind.isin([QUEUES, MICRO_BATCHES])][["kind", "skew"]].drop_duplicates()
         panels = panels.sort_values(["kind", "skew"], ascending=[False, True])
-        picture, axes = style.picture(1, len(panels), width=2.6, height=2.9, sharey=True)
+        picture, axes = style.grid(1, len(panels), 2.6, 2.9, "latency (seconds)", sharey=True)
         measured_size = table[table.workers == table.workers.min()]
         for panel, (kind, skew) in zip(axes[0], panels.itertuples(index=False), strict=True):
             here = measured_size[measured_size["skew"] == skew]
@@ -93,7 +88,6 @@ class Figure14(Figure):
                 )
             panel.set_xticks(range(len(STATISTICS)), list(STATISTICS.values()))
             panel.set(yscale="log", title=f"{kind}, z = {skew}")
-        axes[0, 0].set_ylabel("latency (seconds)")
         style.line(axes[0, 0], [], [], "look-ahead")  # for the legend: look-ahead is in the last panel only
         style.legend_below(picture, axes[0, 0], columns=7)
         return picture

@@ -6,6 +6,8 @@ import pandas as pd
 
 from keyspread.evaluation.run import Run
 
+KEYS = 10**4
+"""The number of keys of the Zipf streams, where a figure does not vary it."""
 EVEN_ENOUGH = 0.01
 """Our reading of 'ideal': the busiest worker has at most 1 % more than its even share, I·n <= 1 %."""
 

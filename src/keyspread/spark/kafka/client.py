@@ -1,6 +1,6 @@
 """Kafka's own client in Spark's JVM. Classic Spark only: Spark Connect has no JVM on this side.
 
-Apart from the files that start Spark and the clients of the live benchmark (`deployment/live/kafka_clients.py`), this
+Apart from the files that start Spark and the clients of the live benchmark (`deployment/live/topics.py`), this
 is the only one that calls the JVM. Only error messages depend on it.
 """
 
