@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keyspread.diagnosis.diagnosis import KEY_SKEW, Bars, Diagnosis, Finding, Remedy, sort_findings
+from keyspread.diagnosis.diagnosis import Diagnosis
+from keyspread.diagnosis.stages.finding import KEY_SKEW, Bars, Finding, Remedy, sort_findings
 
 NULL = "null (no value)"
 EVEN = "even"

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from keyspread.diagnosis.diagnose_log import diagnose_files, read_events
 from keyspread.diagnosis.diagnosis import Diagnosis
-from keyspread.diagnosis.log.log_files import LogFiles, find_logs
+from keyspread.diagnosis.log.files import LogFiles, find_logs
 from keyspread.errors import InputError
 
 _IN_BLOCKS = ("lz4", "lzf")

@@ -7,7 +7,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keyspread.diagnosis.diagnosis import Diagnosis, Finding
+from keyspread.diagnosis.diagnosis import Diagnosis
+from keyspread.diagnosis.stages.finding import Finding
 from keyspread.errors import InputError
 from keyspread.spark.capabilities import quiet_analysis
 from keyspread.spark.diagnose import candidate_keys

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from keyspread.diagnosis import diagnose_log
-from keyspread.diagnosis.log.log_files import find_logs
+from keyspread.diagnosis.log.files import find_logs
 from keyspread.errors import InputError
 from made_logs import skewed_log
 

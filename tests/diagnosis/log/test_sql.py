@@ -2,7 +2,7 @@
 
 import pytest
 
-from keyspread.diagnosis.log.sql import as_sql, quoted
+from keyspread.diagnosis.log.expressions import as_sql, quoted
 
 
 @pytest.mark.parametrize(

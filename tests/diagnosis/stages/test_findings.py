@@ -4,7 +4,7 @@ import pytest
 
 from keyspread.diagnosis import diagnose_log
 from keyspread.diagnosis.diagnose_log import read_events
-from keyspread.diagnosis.log.log_files import find_logs
+from keyspread.diagnosis.log.files import find_logs
 from keyspread.errors import InputError
 from made_logs import BEGIN, EVEN, HOT, SQL, MadeLog, adaptive, exchange, join_plan, node, skewed_log
 

@@ -59,7 +59,8 @@ class Rows:
 def with_values(monkeypatch):
     """Return `with_values` with a count that returns what it was asked to count."""
     pytest.importorskip("pyspark")
-    from keyspread.diagnosis.diagnosis import Diagnosis, Finding
+    from keyspread.diagnosis.diagnosis import Diagnosis
+    from keyspread.diagnosis.stages.finding import Finding
     from keyspread.spark import log_keys
 
     def count(rows, keys, workers, sample=None):

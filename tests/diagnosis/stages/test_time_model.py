@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyspread.diagnosis.stages.time_model import concurrency, first_wave, makespan, split_time
+from keyspread.diagnosis.stages.times import concurrency, first_wave, makespan, split_time
 
 
 def schedule(durations, slots):

@@ -1,22 +1,59 @@
-"""Diagnose stage by stage while the log is read: when a query ends, its tasks and its plan are no longer needed.
+"""Spans of time that may overlap: queries run side by side, and no second may be counted twice.
+
+Diagnose stage by stage while the log is read: when a query ends, its tasks and its plan are no longer needed.
 
 So memory depends on the queries that run at once and on the findings, not on the length of the log: a stream may have
 run a hundred thousand micro-batches.
 """
 
 import heapq
+from array import array
 from dataclasses import dataclass, field, replace
 
-from keyspread.diagnosis.diagnosis import KEY_SKEW, Finding, StageSummary, sort_findings
-from keyspread.diagnosis.log.application import Application, Query, Stage
-from keyspread.diagnosis.log.tasks import FAILED, RUNNING
-from keyspread.diagnosis.stages.adaptive import show_bytes
+import numpy as np
+
+from keyspread.diagnosis.log.application import FAILED, RUNNING, Application, Query, Stage
+from keyspread.diagnosis.stages.finding import KEY_SKEW, Finding, StageSummary, sort_findings
 from keyspread.diagnosis.stages.findings import LEAST_LOST, key_skew, other_findings
+from keyspread.diagnosis.stages.remedies import show_bytes
 from keyspread.diagnosis.stages.shuffles import ShuffleIndex
-from keyspread.diagnosis.stages.spans import Spans
-from keyspread.diagnosis.stages.stage_time import StageTime, measure, slots_of
-from keyspread.diagnosis.stages.unfinished import Unfinished, unfinished
-from keyspread.diagnosis.stages.unfinished_findings import unfinished_finding
+from keyspread.diagnosis.stages.times import StageTime, measure, slots_of
+from keyspread.diagnosis.stages.unfinished import Unfinished, unfinished, unfinished_finding
+
+
+class Spans:
+    """Spans in milliseconds, 16 bytes each."""
+
+    def __init__(self) -> None:
+        self._starts, self._ends = array("d"), array("d")
+
+    def add(self, start: float, end: float) -> None:
+        """Take one more span."""
+        self._starts.append(start)
+        self._ends.append(max(start, end))
+
+    def extend(self, other: "Spans") -> None:
+        """Take all spans of another."""
+        self._starts.extend(other._starts)
+        self._ends.extend(other._ends)
+
+    @property
+    def seconds(self) -> float:
+        """Return the time that at least one of the spans covers."""
+        if not len(self._starts):
+            return 0.0
+        starts, ends = np.array(self._starts), np.array(self._ends)
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+        # What is covered before each span began: the latest end so far.
+        before = np.concatenate([[starts[0]], np.maximum.accumulate(ends)[:-1]])
+        return float(np.maximum(ends - np.maximum(starts, before), 0.0).sum()) / 1e3
+
+    @property
+    def overlap(self) -> bool:
+        """Tell whether some of them cover the same time."""
+        return float(np.sum(np.array(self._ends) - np.array(self._starts))) / 1e3 > self.seconds + 1e-3
+
 
 _LONGEST = 5
 _SPILLED = 2**30

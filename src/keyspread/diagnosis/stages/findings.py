@@ -2,23 +2,21 @@
 
 import numpy as np
 
-from keyspread.diagnosis.diagnosis import KEY_SKEW, Bars, Finding, Remedy
-from keyspread.diagnosis.log.application import Application
-from keyspread.diagnosis.log.tasks import Floats, Ints
-from keyspread.diagnosis.stages.adaptive import judge
-from keyspread.diagnosis.stages.operators import AGGREGATE, STATE
-from keyspread.diagnosis.stages.origins import origins, sources
-from keyspread.diagnosis.stages.remedies import remedies
-from keyspread.diagnosis.stages.shuffles import Shuffle
-from keyspread.diagnosis.stages.stage_time import (
+from keyspread.diagnosis.log.application import Application, Floats, Ints
+from keyspread.diagnosis.stages.finding import KEY_SKEW, Bars, Finding, Remedy
+from keyspread.diagnosis.stages.keys import origins, sources
+from keyspread.diagnosis.stages.remedies import judge, remedies
+from keyspread.diagnosis.stages.shuffles import AGGREGATE, STATE, Shuffle
+from keyspread.diagnosis.stages.times import (
     ALL_ROWS,
     INPUT_BYTES,
     INPUT_ROWS,
     OUTPUT,
     StageTime,
+    best_fit,
+    first_wave,
     side_load,
 )
-from keyspread.diagnosis.stages.time_model import best_fit, first_wave
 
 LEAST_LOST = 0.5
 """Seconds below which nothing is reported: a tiny stage may be 83 x uneven and 0.5 s long."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from keyspread.diagnosis.log.compression import looks_like_log
 from keyspread.errors import InputError
 
 _ROLLING_FOLDER = "eventlog_v2_"
@@ -137,11 +138,8 @@ def _date(entry: Path) -> str | None:
 
 def _looks_like_log(path: Path) -> bool:
     """Tell whether a file in a folder of logs may be one: other files in there are left out silently."""
-    from keyspread.diagnosis.log.compression import codec_of
-
     try:
         with path.open("rb") as file:
-            head = file.read(32)
+            return looks_like_log(file.read(32))
     except PermissionError:
         return True  # the reader notes that it cannot read this one
-    return codec_of(head) is not None or head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
