@@ -7,8 +7,9 @@ A plan prints texts and dates without quotes: `coalesce(name#3, none)` may mean 
 whatever could be a text is refused: a line of code that computes another key would be worse than none.
 """
 
+import ast
+import itertools
 import re
-from collections.abc import Sequence
 
 # A column of event time has its watermark behind the number: at#12-T600000ms.
 _ATTRIBUTE = re.compile(r"#\d+L?(?:-T\d+ms)?")
@@ -165,12 +166,6 @@ def shown(name: str, definition: str | None) -> str:
     return plain if len(text) > _SHOWN or plain == text else f"{plain} ({text})"
 
 
-_TOKENS = re.compile(
-    r"\s*(?:(?P<attribute>[^\W\d][\w.]*#\d+L?(?:-T\d+ms)?)"
-    r"|(?P<number>(?:0|[1-9]\d*)(?:\.\d+)?)(?![\w#.])"
-    r"|(?P<word>[^\W\d]\w*)"
-    r"|(?P<sign><=>|<=|>=|[-+*/%=<>(),]))"
-)
 # Functions of columns alone: a number among their arguments may be a text.
 _OF_COLUMNS = {"abs", "ceil", "coalesce", "concat", "crc32", "floor", "greatest", "isnotnull", "isnull", "least"}
 _OF_COLUMNS |= {"length", "lower", "ltrim", "md5", "reverse", "rtrim", "sha1", "soundex", "trim", "upper"}
@@ -180,17 +175,18 @@ _OF_COLUMNS |= {"weekofyear", "year"}
 # what a plan prints in another form than SQL takes: `hash` with its seed, `if (a) b else c`.
 _WITH_NUMBERS = {"date_add", "date_sub", "pmod", "round", "substr", "substring"}
 _TYPES = {"bigint", "int", "smallint", "tinyint", "string", "double", "float", "date", "timestamp", "boolean"}
-_ARITHMETIC = {"+", "-", "*", "/", "%"}
-_COMPARISONS = {"=", "<", ">", "<=", ">=", "<=>"}
-_LOGIC = {"and", "or"}
-_RESERVED = {"case", "when", "then", "else", "end", "and", "or", "not", "as"}
-_DATE = re.compile(r"\b\d{4}-\d\d")
-
-Token = tuple[str, str]
-
-
-class _Unclear(Exception):  # noqa: N818
-    """The plan does not show exactly what is computed."""
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Mod)
+_COMPARISONS = (ast.Eq, ast.Lt, ast.Gt, ast.LtE, ast.GtE)
+_COLUMN, _TYPE = "column_of_the_plan_", "type_of_the_plan_"
+_NAMED = re.compile(r"(?<![\w.])[^\W\d][\w.]*#\d++L?+(?:-T\d+ms)?+(?![\w.])")
+_WORD = re.compile(r"<=>|(?<![<>=])=(?!=)|\b(?:AND|OR|NOT)\b", re.IGNORECASE)
+_WORDS = {"<=>": "==", "=": "==", "and": "and", "or": "or", "not": "not"}
+# What Python reads in another way than SQL, or reads at all: dates, numbers with letters or leading zeros, a comma
+# without a value, comments, the rest of a column.
+_UNCLEAR = re.compile(
+    r"\d{4}-\d\d|(?<![\w.])(?!(?:0|[1-9]\d*)(?:\.\d+)?(?![\w.]))\d|,\s*\)|\.\d+[^\W\d]|--|#|\\|-T\d"
+    rf"|{_COLUMN}|{_TYPE}"
+)
 
 
 def quoted(name: str) -> str:
@@ -200,112 +196,45 @@ def quoted(name: str) -> str:
 
 def as_sql(expression: str) -> str | None:
     """Return `upper(name#3)` as `upper(name)`; None if the plan does not show exactly what is computed."""
-    if _DATE.search(expression):
+    names = [quoted(name.partition("#")[0]) for name in _NAMED.findall(expression)]
+    if _UNCLEAR.search(_NAMED.sub("c", expression)):
         return None
-    tokens, place = [], 0
-    text = expression.strip()
-    while place < len(text):
-        match = _TOKENS.match(text, place)
-        if match is None:
-            return None
-        tokens.append((str(match.lastgroup), match[match.lastgroup or 0]))
-        place = match.end()
+    numbers = itertools.count()
+    text = _NAMED.sub(lambda _: f"{_COLUMN}{next(numbers)}_", expression.strip())
+    # Expressions of SQL, CASE aside, have the grammar of Python but for a few words.
+    source = re.sub(r" as (\w+)\)", rf", {_TYPE}\1)", text)
+    source = re.sub(
+        r"<=>|(?<![<>=])=(?!=)|\b(?:AND|OR|NOT)\b", lambda word: _WORDS[word[0].lower()], source, flags=re.I
+    )
     try:
-        return _Parser(tokens).whole()
-    except (_Unclear, RecursionError):
+        exact = _is_exact(ast.parse(source, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    return re.sub(rf"{_COLUMN}(\d+)_", lambda column: names[int(column[1])], text) if exact else None
 
 
-class _Parser:
-    """Read tokens by the grammar of an expression, and write them as SQL."""
-
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self._tokens = tokens
-        self._place = 0
-
-    def whole(self) -> str:
-        written = self._expression()
-        if self._place < len(self._tokens):
-            raise _Unclear
-        return written
-
-    def _expression(self, number: bool = False) -> str:
-        """Read operands with operators between them. A number alone is read only where nothing else can be meant."""
-        first = self._peek()
-        written = [self._operand()]
-        signs = set()
-        numbers = first[0] == "number"
-        while self._peek()[1].lower() in _ARITHMETIC | _COMPARISONS | _LOGIC:
-            sign = self._next()[1]
-            signs.add(sign.lower())
-            numbers = numbers or self._peek()[0] == "number"
-            written += [sign, self._operand()]
-        if numbers and not (signs and signs <= _ARITHMETIC) and not (number and not signs):
-            raise _Unclear  # name = 7 may compare with the text '7'
-        return " ".join(written)
-
-    def _operand(self) -> str:
-        kind, token = self._next()
-        word = token.lower()
-        if kind == "attribute":
-            return quoted(token.partition("#")[0])
-        if kind == "number":
-            return token
-        if token == "(":
-            written = f"({self._expression()})"
-            self._expect(")")
-            return written
-        if token == "-" and self._peek()[0] in ("attribute", "number"):
-            return f"-{self._operand()}"
-        if kind != "word":
-            raise _Unclear
-        if word == "not":
-            return f"NOT {self._operand()}"
-        if word == "case":
-            return self._case(token)
-        if self._peek()[1] == "(" and word not in _RESERVED:
-            return self._call(token)
-        raise _Unclear
-
-    def _call(self, name: str) -> str:
-        word = name.lower()
-        self._expect("(")
-        arguments = [self._expression()]
-        if word == "cast":
-            kind = self._expect("as") and self._next()[1]
-            if kind.lower() not in _TYPES:
-                raise _Unclear
-            arguments[0] += f" as {kind}"
-        elif word not in _OF_COLUMNS and word not in _WITH_NUMBERS:
-            raise _Unclear
-        else:
-            while self._peek()[1] == ",":
-                self._next()
-                arguments.append(self._expression(number=word in _WITH_NUMBERS))
-        self._expect(")")
-        return f"{name}({', '.join(arguments)})"
-
-    def _case(self, first: str) -> str:
-        written = [first]
-        while self._peek()[1].lower() == "when":
-            written += [self._next()[1], self._expression(), self._expect("then"), self._expression()]
-        if self._peek()[1].lower() == "else":
-            written += [self._next()[1], self._expression()]
-        written.append(self._expect("end"))
-        if len(written) < 5:
-            raise _Unclear
-        return " ".join(written)
-
-    def _peek(self) -> Token:
-        return self._tokens[self._place] if self._place < len(self._tokens) else ("", "")
-
-    def _next(self) -> Token:
-        token = self._peek()
-        self._place += 1
-        return token
-
-    def _expect(self, wanted: str) -> str:
-        token = self._next()[1]
-        if token.lower() != wanted:
-            raise _Unclear
-        return token
+def _is_exact(node: ast.expr, number: bool = False) -> bool:
+    """Tell whether nothing in an expression may be a text. A number is read only where nothing else can be meant."""
+    match node:
+        case ast.Name(name):
+            return name.startswith(_COLUMN)
+        case ast.Constant(value):
+            return number and type(value) in (int, float)
+        case ast.UnaryOp(ast.USub(), operand):
+            return _is_exact(operand, number)
+        case ast.UnaryOp(ast.Not(), operand):
+            return _is_exact(operand)
+        case ast.BoolOp(_, values):
+            return all(map(_is_exact, values))
+        case ast.Compare(left, [sign], [right]):  # name = 7 may compare with the text '7'
+            return isinstance(sign, _COMPARISONS) and _is_exact(left) and _is_exact(right)
+        case ast.BinOp(left, sign, right):
+            has_column = any(isinstance(part, ast.Name) for part in ast.walk(node))
+            return has_column and isinstance(sign, _ARITHMETIC) and _is_exact(left, True) and _is_exact(right, True)
+        case ast.Call(ast.Name("cast"), [value, ast.Name(kind)], []):
+            return kind.removeprefix(_TYPE) in _TYPES and _is_exact(value)
+        case ast.Call(ast.Name(function), [first, *more], []):
+            numbers = function in _WITH_NUMBERS
+            known = numbers or function in _OF_COLUMNS
+            return known and _is_exact(first) and all(_is_exact(argument, numbers) for argument in more)
+    return False

@@ -155,7 +155,7 @@ class Analysis:
         ended = unfinished_finding(self.application, open_, skew) if open_ is not None else None
         if ended is not None and ended.kind == KEY_SKEW:
             skew = ended  # the tasks that finished are only a part of it
-        others = other_findings(self.application, time, skew) if time is not None else []
+        others = other_findings(time, skew) if time is not None else []
         found = [skew, *others, ended if ended is not skew else None]
         for finding in (one for one in found if one is not None):
             what = (

@@ -230,8 +230,8 @@ class JoinSource:
     def on(self) -> str:
         """Return the argument `on` of keyspread's join: names, or pairs of names."""
         if all(left == right for left, right in self.pairs):
-            return _listed([_quoted(left) for left, _ in self.pairs])
-        return f"[{', '.join(f'({_quoted(left)}, {_quoted(right)})' for left, right in self.pairs)}]"
+            return listed([quoted_text(left) for left, _ in self.pairs])
+        return f"[{', '.join(f'({quoted_text(left)}, {quoted_text(right)})' for left, right in self.pairs)}]"
 
     def spark(self, broadcast: str, how: str) -> str:
         """Return Spark's own join, with one side broadcast; '' if that takes more than a line."""
@@ -240,7 +240,7 @@ class JoinSource:
         plain = all(left == right for left, right in self.pairs) and not self.has_condition and not any(self.null_safe)
         if not plain and (self.left, self.right) != ("left", "right"):
             return ""
-        on = _listed([_quoted(left) for left, _ in self.pairs]) if plain else self._condition()
+        on = listed([quoted_text(left) for left, _ in self.pairs]) if plain else self._condition()
         return f'{frames["left"]}.join({frames["right"]}, {on}, "{how}"){self._drop()}'
 
     def _condition(self) -> str:
@@ -260,15 +260,7 @@ class JoinSource:
         return f"keyspread.spark.join({', '.join([self.left, self.right, f'on={self.on}', *more])}){self._drop()}"
 
     def _drop(self) -> str:
-        return f".drop({', '.join(map(_quoted, self.made))})" if self.made else ""
-
-
-def cogroup_source(key: Sequence[KeyPart]) -> JoinSource | None:
-    """Return how to write a cogroup by this key, None if a column of it has no name."""
-    if not key or not all(part.has_name for part in key):
-        return None
-    pairs = tuple((part.name, part.name) for part in key)
-    return JoinSource("left", "right", pairs, False, (False,) * len(pairs), "")
+        return f".drop({', '.join(map(quoted_text, self.made))})" if self.made else ""
 
 
 def join_source(join: Node) -> JoinSource | None:
@@ -293,10 +285,10 @@ def join_source(join: Node) -> JoinSource | None:
         pairs.append((name, name))
         for side, part in (("left", one), ("right", other)):
             sql = quoted(part.name) if part.has_name else part.sql
-            source = f"F.expr({_quoted(sql)})" if sql else f"{side}_key{number}"
+            source = f"F.expr({quoted_text(sql)})" if sql else f"{side}_key{number}"
             if not sql:
                 unknown.append(f"Replace {source} by {part.shown}, which the log does not show exactly")
-            frames[side] += f".withColumn({_quoted(name)}, {source})"
+            frames[side] += f".withColumn({quoted_text(name)}, {source})"
     explanation = f" ({'; '.join(unknown)}.)" if unknown else ""
     if condition:
         explanation += " (condition is the further condition of the join.)"
@@ -341,12 +333,14 @@ def _sides(join: Node) -> _Sides | None:
 
 def _column(frame: str, name: str) -> str:
     plain = name if "." not in name and "`" not in name else f"`{name.replace('`', '``')}`"
-    return f"{frame}[{_quoted(plain)}]"
+    return f"{frame}[{quoted_text(plain)}]"
 
 
-def _listed(sources: list[str]) -> str:
+def listed(sources: Sequence[str]) -> str:
+    """Return one piece of source as it is, several as a list."""
     return sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
 
 
-def _quoted(name: str) -> str:
+def quoted_text(name: str) -> str:
+    """Return a text as Python source."""
     return json.dumps(name, ensure_ascii=False)

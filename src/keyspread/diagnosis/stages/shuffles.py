@@ -212,6 +212,11 @@ class Shuffle:
         """Return the key for people: `customer`, `bucket (customer % 50)`."""
         return tuple(part.shown for part in self.key)
 
+    @property
+    def is_keyed(self) -> bool:
+        """Tell whether rows are distributed by a key that the log names."""
+        return self.kind in ("hash", "range") and bool(self.key)
+
 
 class ShuffleIndex:
     """The exchanges of all plans, by the accumulators that lead to them."""

@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keyspread.diagnosis.log.application import FAILED, KILLED, RUNNING, SUCCEEDED, Application, Floats, Ints, Stage
-from keyspread.diagnosis.stages.finding import KEY_SKEW, Finding, Remedy
-from keyspread.diagnosis.stages.findings import LEAST_LOST, LEAST_RATIO, LEAST_SHARE, OTHER_LOST, task_bars
-from keyspread.diagnosis.stages.keys import origins, sources
-from keyspread.diagnosis.stages.remedies import judge, remedies
+from keyspread.diagnosis.stages.finding import Finding, Remedy
+from keyspread.diagnosis.stages.findings import LEAST_LOST, LEAST_RATIO, LEAST_SHARE, OTHER_LOST, task_bars, with_key
 from keyspread.diagnosis.stages.shuffles import Shuffle, ShuffleIndex
 from keyspread.diagnosis.stages.times import concurrency, makespan
 
@@ -161,7 +159,7 @@ def unfinished_finding(application: Application, tasks: Unfinished, skew: Findin
     """
     longest = float(tasks.seconds[tasks.finished :].max())
     others = float(tasks.worked.max(initial=0.0))
-    keyed = [one for one in tasks.shuffles if one.kind in ("hash", "range") and one.keys]
+    keyed = [shuffle for shuffle in tasks.shuffles if shuffle.is_keyed]
     # Behind a partial aggregation the rows are even, and the bytes are not.
     loads = [
         (shuffle, name, load)
@@ -208,31 +206,18 @@ def _is_hot(tasks: Unfinished, name: str, load: Floats, longest: float, others: 
 def _skew(
     application: Application, tasks: Unfinished, shuffle: Shuffle, name: str, load: Floats, finding: Finding
 ) -> Finding:
-    verdict, whole = judge(application, shuffle), tasks.whole()
+    whole, size = tasks.whole(), shuffle.bytes if name != "bytes" else None
     waiting = max(finding.wall - whole, 0.0)
-    return replace(
+    finding = replace(
         finding,
-        kind=KEY_SKEW,
-        operator=shuffle.consumer.name,
-        keys=shuffle.keys,
-        columns=tuple(part.name for part in shuffle.key),
-        definitions=origins(shuffle.exchange, shuffle.key),
-        sources=sources(shuffle.exchange, shuffle.consumer.node),
-        partitions=shuffle.partitions,
         load=f"{name} that no other task read" if tasks.missing == 1 else f"an equal part of the {name} left",
         busiest=float(load.max()),
         mean=float(load.mean()),
-        bytes=None if shuffle.bytes is None or name == "bytes" else _largest(shuffle.bytes),
+        bytes=None if size is None else (float(size.max()), float(size.mean())),
         time={"even": whole - finding.lost, "skew": finding.lost, "stragglers": 0.0, "waiting": waiting},
-        adaptive=str(verdict),
-        query=shuffle.query.description if shuffle.query.description != tasks.stage.name else "",
-        remedies=remedies(shuffle, verdict, tasks.shuffles, tasks.slots),
         bars=task_bars(tasks.seconds, load, tasks.stage.tasks.column("launch")[tasks.attempts]),
     )
-
-
-def _largest(load: Floats) -> tuple[float, float]:
-    return float(load.max()), float(load.mean())
+    return with_key(finding, application, shuffle, tasks.shuffles)
 
 
 def _unexplained(finding: Finding, shuffle: Shuffle | None, lost: float) -> Finding:
