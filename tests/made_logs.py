@@ -249,28 +249,6 @@ def snappy(data: bytes, size: int = 32_768) -> bytes:
     return out
 
 
-def lzf(data: bytes) -> bytes:
-    """Compress as Spark's lzf does. Runs of one byte are written as references, everything else as literals."""
-    out = b""
-    for place, block in enumerate(_blocks(data, 4096)):
-        if place % 3 == 2:
-            out += b"ZV\x00" + struct.pack(">H", len(block)) + block
-            continue
-        packed, start = b"", 0
-        while start < len(block):
-            run = 1
-            while start + run < len(block) and block[start + run] == block[start] and run < 9:
-                run += 1
-            packed += bytes([0, block[start]])  # one literal byte
-            if run >= 4:  # a copy of run - 1 bytes from one byte before
-                packed += bytes([(run - 3) << 5, 0])
-                start += run
-            else:
-                start += 1
-        out += b"ZV\x01" + struct.pack(">HH", len(packed), len(block)) + packed
-    return out
-
-
 def zstd(data: bytes) -> bytes:
     """Compress with zstd."""
     sink = pa.BufferOutputStream()
@@ -279,4 +257,4 @@ def zstd(data: bytes) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-CODECS = {"plain": bytes, "gzip": gzip.compress, "zstd": zstd, "lz4": lz4, "snappy": snappy, "lzf": lzf}
+CODECS = {"plain": bytes, "gzip": gzip.compress, "zstd": zstd, "lz4": lz4, "snappy": snappy}

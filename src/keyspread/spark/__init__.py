@@ -11,7 +11,7 @@ except ModuleNotFoundError as error:
 
 from keyspread.spark.aggregate import aggregate
 from keyspread.spark.cogroup import cogroup
-from keyspread.spark.diagnose import candidate_keys, diagnose
+from keyspread.spark.diagnose import diagnose
 from keyspread.spark.diagnosing import diagnosing
 from keyspread.spark.for_write import for_write
 from keyspread.spark.join import join, plan_join
@@ -42,7 +42,6 @@ __all__ = [
     "Watch",
     "aggregate",
     "balance",
-    "candidate_keys",
     "cogroup",
     "diagnose",
     "diagnosing",

@@ -1,10 +1,13 @@
 """What a log means: hot keys with operator and remedy, adaptive execution's reasons, and what is no skew."""
 
+import json
+
 import pytest
 
 from keyspread.diagnosis import diagnose_log
-from keyspread.diagnosis.diagnose_log import read_events
-from keyspread.diagnosis.log.files import find_logs
+from keyspread.diagnosis.log.application import Application
+from keyspread.diagnosis.log.events import EventReader
+from keyspread.diagnosis.stages.analysis import Analysis
 from keyspread.errors import InputError
 from made_logs import BEGIN, EVEN, HOT, SQL, MadeLog, adaptive, exchange, join_plan, node, skewed_log
 
@@ -40,62 +43,41 @@ def test_a_skewed_join(tmp_path):
     )
 
 
-PLANS = [
-    (join_plan(), "sort-merge join", "join("),
-    (join_plan("FullOuter"), "sort-merge join, full outer", 'join(left, right, on=[("customer", "id")], how="full")'),
-    (join_plan("LeftOuter", name="ShuffledHashJoin"), "shuffled hash join, left outer", 'how="left"'),
-    (node("Window", "Window [rank() …], [customer#1L]", exchange("customer#1L")), "window", "spread("),
-    (node("FlatMapGroupsInPandas", None, exchange("customer#1L")), "applyInPandas", "MyOperator(), workers=16"),
-    (node("FlatMapGroupsInArrow", None, exchange("customer#1L")), "applyInArrow", "aggregate("),
-    (
-        node(
-            "ObjectHashAggregate",
-            "ObjectHashAggregate(keys=[customer#1L], functions=[collect_list(amount#3L, 0, 0), sum(a#1)])",
-            exchange("customer#1L"),
-        ),
-        "aggregate (collect_list, sum)",
-        "aggregate(",
-    ),
-    (
-        node("Execute InsertIntoHadoopFsRelationCommand", None, node("WriteFiles", None, exchange("customer#1L"))),
-        "repartition before a write",
-        'for_write(df, "customer")',
-    ),
-    (node("MapInPandas", None, exchange("customer#1L")), "repartition before mapInPandas", "spread("),
-    (node("Project", None, exchange("customer#1L")), "repartition", 'spread(df, "customer", workers=16)'),
-    (node("StateStoreSave", None, exchange("customer#1L")), "stateful aggregate", "aggregate(stream"),
-    (
-        node(
-            "StateStoreSave",
-            None,
-            node(
-                "HashAggregate",
-                "HashAggregate(keys=[customer#1L], functions=[merge_max(a#1)])",
-                exchange("customer#1L"),
-            ),
-        ),
-        "stateful aggregate (max)",
-        "aggregate(stream",
-    ),
-    (
-        node("FlatMapCoGroupsInPandas", None, exchange("customer#1L"), exchange("customer#2L", number=2)),
-        "cogroup.applyInPandas",
-        'cogroup(left, right, "customer", f, schema, per_left=True)',
-    ),
-    (
-        node(
-            "Sort",
-            None,
-            {**exchange("x"), "simpleString": "Exchange rangepartitioning(customer#1L ASC NULLS FIRST, 16)"},
-        ),
-        "sort",
-        "orderBy",
-    ),
-]
+def over(name, text=None, *above):
+    """Return a plan in which an operator, and others above it, read an exchange by customer."""
+    plan = node(name, text, exchange("customer#1L"))
+    for operator in above:
+        plan = node(operator, None, plan)
+    return plan
 
 
-@pytest.mark.parametrize(("plan", "operator", "code"), PLANS, ids=[operator for _, operator, _ in PLANS])
-def test_every_operator_and_its_remedy(plan, operator, code, tmp_path):
+LISTS = "ObjectHashAggregate(keys=[customer#1L], functions=[collect_list(amount#3L, 0, 0), sum(a#1)])"
+MAX = "HashAggregate(keys=[customer#1L], functions=[merge_max(a#1)])"
+COGROUP = node("FlatMapCoGroupsInPandas", None, exchange("customer#1L"), exchange("customer#2L", number=2))
+RANGE = {**exchange("x"), "simpleString": "Exchange rangepartitioning(customer#1L ASC NULLS FIRST, 16)"}
+WRITE = "Execute InsertIntoHadoopFsRelationCommand"
+ON = 'on=[("customer", "id")]'
+PLANS = {
+    "sort-merge join": (join_plan(), f"join(left, right, {ON})"),
+    "sort-merge join, full outer": (join_plan("FullOuter"), f'join(left, right, {ON}, how="full")'),
+    "shuffled hash join, left outer": (join_plan("LeftOuter", name="ShuffledHashJoin"), f'{ON}, how="left")'),
+    "window": (over("Window"), 'spread(windowed, "customer", workers=16)'),
+    "applyInPandas": (over("FlatMapGroupsInPandas"), 'aggregate(df, "customer", MyOperator(), workers=16)'),
+    "applyInArrow": (over("FlatMapGroupsInArrow"), "mapInPandas(f, schema)"),
+    "aggregate (collect_list, sum)": (over("ObjectHashAggregate", LISTS), "aggregate(df,"),
+    "repartition before a write": (over("WriteFiles", None, WRITE), 'for_write(df, "customer")'),
+    "repartition before mapInPandas": (over("MapInPandas"), "spread("),
+    "repartition": (over("Project"), 'spread(df, "customer", workers=16)'),
+    "stateful aggregate": (over("StateStoreSave"), "aggregate(stream,"),
+    "stateful aggregate (max)": (over("HashAggregate", MAX, "StateStoreSave"), "aggregate(stream,"),
+    "cogroup.applyInPandas": (COGROUP, 'cogroup(left, right, "customer", f, schema, per_left=True)'),
+    "sort": (node("Sort", None, RANGE), 'orderBy("customer", F.monotonically_increasing_id())'),
+}
+
+
+@pytest.mark.parametrize("operator", PLANS)
+def test_every_operator_and_its_remedy(operator, tmp_path):
+    plan, code = PLANS[operator]
     (finding,) = skew_of(plan, tmp_path)
     assert (finding.operator, finding.keys) == (operator, ("customer",))
     assert any(code in remedy.code for remedy in finding.remedies)
@@ -234,31 +216,8 @@ def test_an_even_stage_is_no_skew(tmp_path):
     assert [stage.stage for stage in diagnosis.longest] == [0]
 
 
-def test_uneven_rows_that_cost_no_time_are_no_skew(tmp_path):
-    assert not skew_of(join_plan(), tmp_path, per_row=0)
-
-
 def test_a_tiny_stage_is_no_skew(tmp_path):
     assert not skew_of(join_plan(), tmp_path, seconds=[0.3 if rows == 4000 else 0.01 for rows in HOT])
-
-
-def test_uneven_input_is_not_the_fault_of_a_key(tmp_path):
-    log = MadeLog()
-    log.query(node("Scan"))
-    log.stage([0] * 8, input_rows=[10_000, 10_000, 0, 0, 0, 0, 0, 0], seconds=[20, 20, 1, 1, 1, 1, 1, 1])
-    diagnosis = diagnose(log, tmp_path)
-    assert not diagnosis.skew
-    assert [finding.kind for finding in diagnosis.others] == ["uneven-input"]
-    assert "6 of 8 tasks read no rows" in diagnosis.others[0].text
-
-
-def test_one_slow_task_without_more_rows_is_a_straggler(tmp_path):
-    log = MadeLog()
-    log.query(join_plan())
-    log.stage(EVEN, seconds=[20 if task == 11 else 1.5 for task in range(16)])
-    diagnosis = diagnose(log, tmp_path)
-    assert not diagnosis.skew
-    assert "no difference in rows or bytes explains it" in diagnosis.others[0].text
 
 
 def test_a_slow_executor_is_no_skew(tmp_path):
@@ -308,17 +267,6 @@ def test_two_tasks_of_which_one_has_everything(tmp_path):
     assert not skew_of(join_plan(), tmp_path, [5000, 9000])
 
 
-def test_three_tasks_fit_any_line(tmp_path):
-    assert not skew_of(join_plan(), tmp_path, [100, 200, 300], seconds=[5, 1, 8])
-
-
-def test_behind_a_partial_aggregation_a_slow_task_is_unexplained(tmp_path):
-    log = MadeLog()
-    log.query(node("HashAggregate", "HashAggregate(keys=[a#1], functions=[max(b#2)])", exchange("a#1")))
-    log.stage(EVEN, seconds=[20 if task == 11 else 1.5 for task in range(16)])
-    assert "unexplained" in diagnose(log, tmp_path).others[0].text
-
-
 def test_waves_serial_stages_and_few_tasks(tmp_path):
     log = MadeLog(slots=4)
     log.query(node("Scan"))
@@ -345,16 +293,17 @@ def test_micro_batches_are_one_finding(tmp_path):
 def test_what_has_ended_is_forgotten(tmp_path):
     log = MadeLog()
     for query in range(50):
-        log.query(node("Window", None, exchange("customer#1L")), query)
-        log.query(node("Write", None, node("Window", None, exchange("customer#1L"))), 1000)  # repeats the plan
+        log.query(over("Window"), query)
+        log.query(over("Window", None, "Write"), 1000)  # repeats the plan
         log.stage(HOT, execution=query)
         log.add(f"{SQL}SparkListenerSQLExecutionEnd", executionId=query, time=log.clock)
-    (files,) = find_logs([log.end().write(tmp_path)])
-    reader = read_events(files)
-    assert not reader.application.stages
-    assert all(query.plan is None for id, query in reader.application.queries.items() if id != 1000)
+    analysis = Analysis(Application())
+    reader = EventReader(analysis.application, analysis.query_ended)
+    reader.read(log.end().data.splitlines())
+    assert not analysis.application.stages
+    assert all(query.plan is None for id, query in analysis.application.queries.items() if id != 1000)
     assert len(reader._wanted) == 2
-    (finding,) = reader.analysis.finish()
+    (finding,) = analysis.finish()
     assert (finding.count, finding.stage, len(finding.stages)) == (50, 0, 50)
 
 
@@ -416,19 +365,6 @@ def test_an_application_without_tasks(tmp_path):
     assert (diagnosis.findings, diagnosis.verdict) == ((), "Nothing to diagnose.")
 
 
-def test_a_plan_of_thousands_of_operators(tmp_path):
-    plan = node("Window", None, exchange("customer#1L"))
-    wide = node("Union", None, plan, *(node("Project", f"Project [a#{i}]") for i in range(20_000)))
-    assert skew_of(wide, tmp_path)
-
-
-def test_a_plan_that_is_hundreds_of_operators_deep(tmp_path):
-    plan = node("Window", None, exchange("customer#1L"))
-    for _ in range(300):
-        plan = node("Project", None, plan)
-    assert skew_of(plan, tmp_path)
-
-
 def test_a_bad_line_and_a_strange_event_are_noted(tmp_path):
     log = skewed_log()
     lines = log.data.splitlines(keepends=True)
@@ -444,20 +380,6 @@ def test_a_bad_line_and_a_strange_event_are_noted(tmp_path):
     (diagnosis,) = diagnose_log(path)
     assert len(diagnosis.skew) == 1
     assert diagnosis.notes == ("5 lines are not a readable event and left out",)
-
-
-def test_a_log_that_is_still_written(tmp_path):
-    log = skewed_log()
-    path = tmp_path / "app-1.inprogress"
-    path.write_bytes(log.data[:-30])
-    notes = diagnose_log(path)[0].notes
-    assert "still being written" in notes[-1]
-
-
-def test_a_log_that_ends_early(tmp_path):
-    log = skewed_log()
-    log.events.pop()
-    assert "ends early" in diagnose_log(log.write(tmp_path))[0].notes[-1]
 
 
 def test_a_new_plan_replaces_the_first(tmp_path):
@@ -642,19 +564,6 @@ def test_uneven_stages_without_a_key_are_not_called_even(tmp_path):
     assert "nothing to spread" not in found.verdict
 
 
-def test_a_job_of_which_no_task_is_in_the_log_yet(tmp_path):
-    """Spark writes the events of tasks 100 kB at a time, and the start of a job at once."""
-    log = MadeLog()
-    log.query(join_plan())
-    log.stage(EVEN)
-    log.add("SparkListenerJobEnd", **{"Job ID": 0})
-    path = log.write(tmp_path, "ended")
-    assert diagnose_log(path)[0].verdict.endswith("There is nothing to spread.")
-    log.add("SparkListenerJobStart", **{"Job ID": 1, "Stage IDs": [1]})
-    verdict = diagnose_log(log.write(tmp_path, "running"))[0].verdict
-    assert verdict.startswith("No key skew in the jobs that ended; the log stops while another one runs")
-
-
 def test_tasks_whose_end_cannot_be_read_are_no_verdict(tmp_path):
     log = skewed_log()
     for event in log.events:
@@ -681,7 +590,51 @@ def test_a_key_below_the_bar_is_named(tmp_path):
     assert "sort-merge join by customer. Below 1.5 × the mean no key is called hot" in finding.text
 
 
-def test_before_spark_3_there_is_no_adaptive_execution_to_switch_on(tmp_path):
-    rows = [20_000 * count for count in HOT]
-    (finding,) = skew_of(join_plan(), tmp_path, rows, other_rows=[10] * 16, per_row=1e-6, version="2.4.3")
-    assert not any("adaptive" in remedy.code for remedy in finding.remedies)
+@pytest.mark.parametrize(
+    ("plan", "stage", "kind", "text"),
+    [
+        (node("Scan"), {"input_rows": [9000, 9000, *[0] * 14]}, "uneven-input", "14 of 16 tasks read no rows"),
+        (join_plan(), {}, "stragglers", "no difference in rows or bytes explains it"),
+        (over("HashAggregate", MAX), {}, "stragglers", "unexplained: rows are folded before the shuffle"),
+    ],
+)
+def test_slow_tasks_for_which_no_key_is_to_blame(plan, stage, kind, text, tmp_path):
+    log = MadeLog()
+    log.query(plan)
+    read = stage.get("input_rows")
+    seconds = [1 + rows / 450 for rows in read] if read else [20 if task == 11 else 1.5 for task in range(16)]
+    log.stage([0] * 16 if read else EVEN, seconds=seconds, **stage)
+    diagnosis = diagnose(log, tmp_path)
+    assert not diagnosis.skew
+    assert (diagnosis.others[0].kind, text in diagnosis.others[0].text) == (kind, True)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_a_plan_of_thousands_of_operators(wide, tmp_path):
+    log = skewed_log()
+    event = next(event for event in log.events if "sparkPlanInfo" in event)
+    project = '{"nodeName":"Project","simpleString":"Project","metrics":[],"children":['
+    plan = json.dumps(event.pop("sparkPlanInfo"))
+    plan = f"{project}{plan}{f',{project}]}}' * 20_000}]}}" if wide else f"{project * 20_000}{plan}{']}' * 20_000}"
+    lines = log.data.decode().splitlines()
+    place = log.events.index(event)
+    lines[place] = f'{lines[place][:-1]},"sparkPlanInfo":{plan}}}'
+    (tmp_path / "log").write_text("\n".join(lines))
+    (diagnosis,) = diagnose_log(tmp_path / "log")
+    assert [finding.keys for finding in diagnosis.skew] == [("customer",)]
+
+
+def test_a_log_that_is_not_complete(tmp_path):
+    log = skewed_log()
+    (tmp_path / "app-1.inprogress").write_bytes(log.data[:-30])
+    assert "still being written" in diagnose_log(tmp_path / "app-1.inprogress")[0].notes[-1]
+    log.events.pop()
+    assert "ends early" in diagnose_log(log.write(tmp_path))[0].notes[-1]
+    # Spark writes the events of tasks 100 kB at a time, and the start of a job at once.
+    log = MadeLog()
+    log.query(join_plan())
+    log.stage(EVEN)
+    verdict = diagnose_log(log.write(tmp_path))[0].verdict
+    assert verdict.startswith("No key skew in the jobs that ended; the log stops while another one runs")
+    log.add("SparkListenerJobEnd", **{"Job ID": 0})
+    assert diagnose_log(log.write(tmp_path))[0].verdict.endswith("There is nothing to spread.")
