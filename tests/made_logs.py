@@ -15,6 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from keyspread.diagnosis import Diagnosis, Finding, diagnose_log
+
 SQL = "org.apache.spark.sql.execution.ui."
 BEGIN = 1_700_000_000_000
 
@@ -221,6 +223,40 @@ def skewed_log(**options: Any) -> MadeLog:
     log.query(adaptive(join_plan()))
     log.stage(HOT, other_rows=[10] * 16)
     return log.end()
+
+
+def diagnose(log: MadeLog, folder: Path) -> Diagnosis:
+    """Return the diagnosis of a log that ends here."""
+    (diagnosis,) = diagnose_log(log.end().write(folder))
+    return diagnosis
+
+
+def skew_of(
+    plan: dict[str, Any],
+    folder: Path,
+    rows: Sequence[int] = HOT,
+    *,
+    settings: dict[str, str] | None = None,
+    **stage: Any,
+) -> tuple[Finding, ...]:
+    """Return the findings of key skew of a log with one query and one stage."""
+    log = MadeLog(version=stage.pop("version", "4.0.0"), settings=settings or {})
+    log.query(plan)
+    log.stage(rows, **stage)
+    return diagnose(log, folder).skew
+
+
+def over(name: str, text: str | None = None, *above: str) -> dict[str, Any]:
+    """Return a plan in which an operator, and others above it, read an exchange by customer."""
+    plan = node(name, text, exchange("customer#1L"))
+    for operator in above:
+        plan = node(operator, None, plan)
+    return plan
+
+
+def join_by(left: str, right: str, rest: str = "") -> dict[str, Any]:
+    """Return a join by these keys, with a further condition or the side that is built."""
+    return {**join_plan(), "simpleString": f"SortMergeJoin [{left}], [{right}], Inner{rest}"}
 
 
 # ----------------------------------------------------------------------------------------------------- Spark's framings

@@ -86,3 +86,20 @@ def test_lzf_is_refused_in_one_line_also_beside_other_logs(tmp_path):
         diagnose_log(tmp_path / "lzf")
     good, bad = diagnose_log(tmp_path)
     assert (len(good.skew), "compressed with lzf" in bad.notes[0]) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b'{"a": 1}\n', "not an event log of Spark: it must be lines of JSON"),
+        (b'{"Event":"click"}\n', "not an event log of Spark: it must be lines of JSON"),
+        (b"BZh91AY", "not an event log of Spark but bzip2: decompress it first"),
+        (b"\x28\xb5\x2f\xfd\0\0\0", "zstd data that is damaged"),
+    ],
+)
+def test_what_is_no_log_is_refused_in_one_line(content, message, tmp_path):
+    (tmp_path / "log").write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        diagnose_log(tmp_path / "log")
+    assert "\n" not in str(caught.value)
