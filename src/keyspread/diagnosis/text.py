@@ -214,21 +214,20 @@ def kind_name(kind: str) -> str:
 
 
 def _other(finding: Finding, width: int) -> Iterator[Line]:
-    name = kind_name(finding.kind)
     stage = "" if finding.stage is None else f"stage {finding.stage}"
     if finding.count > 1:
         stage = f"{finding.count:,} stages"
     lost = f"{finding.lost:.1f} s" if finding.lost else ""
-    lead = f"  {name:<13} {stage:<10} {lost:>8}  "
-    body = textwrap.wrap(one_line(finding.text), max(width - len(lead), 20)) or [""]
-    yield [(f"  {name:<13}", TITLE), (f" {stage:<10}", QUIET), (f" {lost:>8}  ", PLAIN), (body[0], PLAIN)]
-    for line in body[1:]:
-        yield [(" " * len(lead), PLAIN), (line, PLAIN)]
+    head: Line = [(f"  {kind_name(finding.kind):<13}", TITLE), (f" {stage:<10}", QUIET), (f" {lost:>8}  ", PLAIN)]
+    lead = " " * sum(len(piece) for piece, _ in head)
+    width = max(width, len(lead) + 22)
+    (_, *first), *more = _wrapped(finding.text, width, lead)
+    yield [*head, *first]
+    yield from more
     for remedy in finding.remedies:
-        for line in textwrap.wrap(remedy.text, max(width - len(lead) - 2, 20)):
-            yield [(" " * len(lead), PLAIN), (line, QUIET)]
+        yield from _wrapped(remedy.text, width - 2, lead, QUIET)
         if remedy.code:
-            yield [(" " * len(lead), PLAIN), (one_line(remedy.code), CODE)]
+            yield [(lead, PLAIN), (one_line(remedy.code), CODE)]
 
 
 def _wrapped(text: str, width: int, lead: str, style: str = PLAIN) -> Iterator[Line]:

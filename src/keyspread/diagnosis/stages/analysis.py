@@ -1,12 +1,9 @@
-"""Spans of time that may overlap: queries run side by side, and no second may be counted twice.
-
-Diagnose stage by stage while the log is read: when a query ends, its tasks and its plan are no longer needed.
+"""Diagnose stage by stage while the log is read: when a query ends, its tasks and its plan are no longer needed.
 
 So memory depends on the queries that run at once and on the findings, not on the length of the log: a stream may have
 run a hundred thousand micro-batches.
 """
 
-import heapq
 from array import array
 from dataclasses import dataclass, field, replace
 
@@ -22,29 +19,22 @@ from keyspread.diagnosis.stages.unfinished import Unfinished, unfinished, unfini
 
 
 class Spans:
-    """Spans in milliseconds, 16 bytes each."""
+    """Spans of time in milliseconds, 16 bytes each. They may overlap: no second is counted twice."""
 
     def __init__(self) -> None:
-        self._starts, self._ends = array("d"), array("d")
+        self.bounds = array("d")  # start, end, start, end, …
 
     def add(self, start: float, end: float) -> None:
         """Take one more span."""
-        self._starts.append(start)
-        self._ends.append(max(start, end))
-
-    def extend(self, other: "Spans") -> None:
-        """Take all spans of another."""
-        self._starts.extend(other._starts)
-        self._ends.extend(other._ends)
+        self.bounds.extend((start, max(start, end)))
 
     @property
     def seconds(self) -> float:
         """Return the time that at least one of the spans covers."""
-        if not len(self._starts):
+        if not self.bounds:
             return 0.0
-        starts, ends = np.array(self._starts), np.array(self._ends)
-        order = np.argsort(starts, kind="stable")
-        starts, ends = starts[order], ends[order]
+        spans = np.array(self.bounds).reshape(-1, 2)
+        starts, ends = spans[np.argsort(spans[:, 0], kind="stable")].T
         # What is covered before each span began: the latest end so far.
         before = np.concatenate([[starts[0]], np.maximum.accumulate(ends)[:-1]])
         return float(np.maximum(ends - np.maximum(starts, before), 0.0).sum()) / 1e3
@@ -52,7 +42,7 @@ class Spans:
     @property
     def overlap(self) -> bool:
         """Tell whether some of them cover the same time."""
-        return float(np.sum(np.array(self._ends) - np.array(self._starts))) / 1e3 > self.seconds + 1e-3
+        return float(np.diff(np.array(self.bounds).reshape(-1, 2)).sum()) / 1e3 > self.seconds + 1e-3
 
 
 _LONGEST = 5
@@ -88,7 +78,8 @@ class Analysis:
         self.lost = 0.0
         """Seconds lost to key skew, once all stages are taken: those of stages that ran side by side count once."""
         self._groups: dict[tuple[object, ...], _Group] = {}
-        self._longest: list[tuple[float, int, int, StageSummary]] = []
+        self.longest: tuple[StageSummary, ...] = ()
+        """The stages that took longest."""
 
     def query_ended(self, id: int) -> None:
         """Take the stages of a query that has ended, and forget them and its plan."""
@@ -112,14 +103,9 @@ class Analysis:
             if not finding.operator or finding.unfinished or finding.lost >= LEAST_LOST:
                 kept.append(finding)
                 if finding.kind == KEY_SKEW:
-                    lost.extend(group.lost)
+                    lost.bounds.extend(group.lost.bounds)
         self.lost = lost.seconds
         return sort_findings([*kept, *self._failures()])
-
-    @property
-    def longest(self) -> tuple[StageSummary, ...]:
-        """Return the stages that took longest."""
-        return tuple(summary for *_, summary in sorted(self._longest, key=lambda one: (-one[0], -one[1], -one[2])))
 
     def _take(self, stages: list[Stage], query: Query | None) -> None:
         index: ShuffleIndex | None = None
@@ -144,8 +130,8 @@ class Analysis:
         totals.failed_ms += int((finish - launch)[failed].sum())
         totals.spilled += int(tasks.column("spilled").sum())
         first, last = int(launch.min()), int(finish.max())
-        totals.first_launch = first if totals.first_launch is None else min(first, totals.first_launch)
-        totals.last_finish = last if totals.last_finish is None else max(last, totals.last_finish)
+        totals.first_launch = min(first, totals.first_launch or first)
+        totals.last_finish = max(last, totals.last_finish or last)
         if stage.attempt > 0:
             totals.retried.add(stage.id)
 
@@ -156,26 +142,21 @@ class Analysis:
         if ended is not None and ended.kind == KEY_SKEW:
             skew = ended  # the tasks that finished are only a part of it
         others = other_findings(time, skew) if time is not None else []
-        found = [skew, *others, ended if ended is not skew else None]
-        for finding in (one for one in found if one is not None):
-            what = (
-                (finding.operator, finding.keys, finding.definitions, finding.sources)
-                if finding.keys
-                else (finding.text.split(":")[0].split(";")[0],)
-            )
-            group = self._groups.setdefault((finding.kind, finding.call_site, *what), _Group())
-            group.add(finding, _end(time, open_))
-        if time is None:
-            return
-        # Two attempts of a stage may have taken equally long: summaries are not compared.
-        line = summary(time)
-        if open_ is not None:  # it took at least as long as its open tasks ran
-            line = replace(line, wall_s=round(open_.wall, 3), slowest_s=round(float(open_.seconds.max()), 3))
-        entry = (line.wall_s, -line.stage, -self.totals.stages, line)
-        if len(self._longest) < _LONGEST:
-            heapq.heappush(self._longest, entry)
-        elif entry[:3] > self._longest[0][:3]:
-            heapq.heapreplace(self._longest, entry)
+        end = (
+            max(int(part.column("finish").max()) for part in (time, open_) if part is not None) if time or open_ else 0
+        )
+        for finding in (skew, *others, ended if ended is not skew else None):
+            if finding is not None:
+                by_key = (finding.operator, finding.keys, finding.definitions, finding.sources)
+                what = by_key if finding.keys else (finding.text.split(":")[0].split(";")[0],)
+                group = self._groups.setdefault((finding.kind, finding.call_site, *what), _Group())
+                group.add(finding, end)
+        if time is not None:
+            line = summary(time)
+            if open_ is not None:  # it took at least as long as its open tasks ran
+                line = replace(line, wall_s=round(open_.wall, 3), slowest_s=round(float(open_.seconds.max()), 3))
+            by_length = sorted((*self.longest, line), key=lambda stage: (-stage.wall_s, stage.stage))
+            self.longest = tuple(by_length[:_LONGEST])
 
     def _failures(self) -> list[Finding]:
         """Return one finding for all failed tasks and lost executors, one for stages that ran again, one for spills."""
@@ -227,13 +208,6 @@ class _Group:
         # The parts of stages that ran side by side are no parts of the time that they took together.
         time = {} if self.wall.overlap else finding.time
         return replace(finding, text=text, lost=lost, wall=wall, time=time)
-
-
-def _end(time: StageTime | None, open_: Unfinished | None) -> int:
-    finish = [int(time.column("finish").max())] if time is not None else []
-    if open_ is not None:
-        finish.append(int(open_.stage.tasks.column("finish")[open_.attempts].max()))
-    return max(finish, default=0)
 
 
 def _merged(before: Finding, finding: Finding) -> Finding:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyspread.diagnosis.log.application import (
-    FAILED,
     KILLED,
     OUTPUT_ROWS,
     SUCCEEDED,
@@ -111,16 +110,14 @@ def best_fit(durations: Floats, first: Bools, loads: Mapping[str, Floats]) -> tu
     it explains at least half of the differences, and more than chance would with so few tasks; if it takes longer the
     larger it is; and if the slowest task has it too.
     """
+    if len(durations) <= _FEW:
+        return _fit_of_few(durations, loads), 0.0
     mixed = 0 < int(first.sum()) < len(first)
     waves = first.astype(np.float64)[:, None] if mixed else np.zeros((len(first), 0))
     base = np.column_stack([np.ones(len(durations)), waves])
     coefficients, total = _least_squares(base, durations)
     start_up = float(coefficients[1]) if mixed else 0.0
     best: Fit | None = None
-    if len(durations) <= _FEW:
-        return _fit_of_few(durations, loads), 0.0
-    if len(durations) < base.shape[1] + 2:
-        return None, 0.0
     for name, load in loads.items():
         mean = float(load.mean())
         if mean <= 0 or float(load.max()) == float(load.min()):
@@ -131,28 +128,24 @@ def best_fit(durations: Floats, first: Bools, loads: Mapping[str, Floats]) -> tu
         # With few tasks a line always fits: both sides are per degree of freedom (the adjusted R squared).
         spare = len(durations) - base.shape[1]
         explained = 1 - (left / (spare - 1)) / (total / spare) if total > 0 else 0.0
-        if total <= 0 or 1 - left / total < _least_share(spare - 1):
+        by_chance = _BY_CHANCE[spare - 1] if spare <= len(_BY_CHANCE) else _FIT
+        if total <= 0 or 1 - left / total < by_chance:
             continue
         if slope <= 0 or explained < _FIT or (best is not None and explained <= best.explained + 1e-3):
             continue
-        slowest = int(np.argmax(durations - start_up_of(coefficients, mixed) * first))
-        if scaled[slowest] <= 1.2:
+        started = float(coefficients[1]) if mixed else 0.0
+        if scaled[int(np.argmax(durations - started * first))] <= 1.2:
             continue
-        best = Fit(name, slope / mean, float(explained))
-        start_up = start_up_of(coefficients, mixed)
+        best, start_up = Fit(name, slope / mean, float(explained)), started
     return best, max(start_up, 0.0)
-
-
-def _least_share(freedom: int) -> float:
-    """Return the share of the differences that a load must explain, to be more than chance."""
-    return _BY_CHANCE[freedom] if freedom < len(_BY_CHANCE) else _FIT
 
 
 def _fit_of_few(durations: Floats, loads: Mapping[str, Floats]) -> Fit | None:
     """Return the load of two to four tasks that goes with their time: the slowest has 4 × as much as any other."""
     if len(durations) < 2:
         return None
-    slow, rest = int(np.argmax(durations)), np.arange(len(durations)) != int(np.argmax(durations))
+    slow = int(np.argmax(durations))
+    rest = np.arange(len(durations)) != slow
     if durations[slow] < 2 * durations[rest].max():
         return None
     for name, load in loads.items():
@@ -160,11 +153,6 @@ def _fit_of_few(durations: Floats, loads: Mapping[str, Floats]) -> Fit | None:
             slope = (durations[slow] - durations[rest].mean()) / (load[slow] - load[rest].mean())
             return Fit(name, float(slope), 1.0)
     return None
-
-
-def start_up_of(coefficients: Floats, mixed: bool) -> float:
-    """Return the coefficient of the first wave."""
-    return float(coefficients[1]) if mixed else 0.0
 
 
 def _least_squares(matrix: Floats, durations: Floats) -> tuple[Floats, float]:
@@ -218,7 +206,6 @@ class StageTime:
     split: TimeSplit
     loads: dict[str, Floats]
     shuffles: list[Shuffle]
-    failed: int
     killed: int
     available: int | None = None
     """Slots of all executors that were there, None if the log does not say."""
@@ -241,7 +228,7 @@ class StageTime:
 def measure(application: Application, stage: Stage, index: ShuffleIndex) -> StageTime | None:
     """Return where the time of a stage went, None if no task of it succeeded."""
     outcome = stage.tasks.column("outcome")
-    chosen = _first_success(stage)
+    chosen = one_each(stage, stage.tasks.column("finish"), np.flatnonzero(outcome == SUCCEEDED))
     if not len(chosen):
         return None
     shuffles = index.of(stage, chosen)
@@ -250,8 +237,7 @@ def measure(application: Application, stage: Stage, index: ShuffleIndex) -> Stag
     started = index.python_start(stage, chosen)
     available = slots_of(application, stage)
     split = split_time(launch, finish, executor, loads, available, started)
-    failed, killed = int((outcome == FAILED).sum()), int((outcome == KILLED).sum())
-    return StageTime(stage, chosen, split, loads, shuffles, failed, killed, available)
+    return StageTime(stage, chosen, split, loads, shuffles, int((outcome == KILLED).sum()), available)
 
 
 def slots_of(application: Application, stage: Stage) -> int | None:
@@ -265,13 +251,11 @@ def slots_of(application: Application, stage: Stage) -> int | None:
     return max(cores // per_task, 1) if cores > 0 else None
 
 
-def _first_success(stage: Stage) -> Ints:
-    """Return the attempts that count, in order of task: the order of the log must not matter."""
-    tasks = stage.tasks
-    succeeded = np.flatnonzero(tasks.column("outcome") == SUCCEEDED)
-    by_finish = succeeded[np.argsort(tasks.column("finish")[succeeded], kind="stable")]
-    _, first = np.unique(tasks.column("index")[by_finish], return_index=True)
-    return by_finish[first]
+def one_each(stage: Stage, order: Ints, attempts: Ints) -> Ints:
+    """Return the first attempt of each task by `order`, task by task: the order of the log must not matter."""
+    ordered = attempts[np.argsort(order[attempts], kind="stable")]
+    _, first = np.unique(stage.tasks.column("index")[ordered], return_index=True)
+    return ordered[first]
 
 
 def _loads(stage: Stage, chosen: Ints, shuffles: list[Shuffle]) -> dict[str, Floats]:

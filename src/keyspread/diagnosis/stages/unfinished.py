@@ -3,8 +3,6 @@
 That is what a hot key looks like to a user who kills a job that hangs. The log holds no end of such a task, but it says
 what was written into an exchange and what the other tasks read of it: the rest is what these tasks had to read. How
 long they would have run is not known, so a finding about them is a lower bound.
-
-From tasks that did not finish to a finding: a hot key as a lower bound, or that the log does not say why.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +13,7 @@ from keyspread.diagnosis.log.application import FAILED, KILLED, RUNNING, SUCCEED
 from keyspread.diagnosis.stages.finding import Finding, Remedy
 from keyspread.diagnosis.stages.findings import LEAST_LOST, LEAST_RATIO, LEAST_SHARE, OTHER_LOST, task_bars, with_key
 from keyspread.diagnosis.stages.shuffles import Shuffle, ShuffleIndex
-from keyspread.diagnosis.stages.times import concurrency, makespan
+from keyspread.diagnosis.stages.times import concurrency, makespan, one_each
 
 _STATES = {RUNNING: "still running", KILLED: "killed", FAILED: "failed"}
 
@@ -36,17 +34,19 @@ class Unfinished:
     started: Floats
     """Seconds of each attempt in which a Python worker started, as far as the log knows."""
 
+    def column(self, name: str) -> Ints:
+        """Return one column of these attempts."""
+        return self.stage.tasks.column(name)[self.attempts]
+
     @property
     def seconds(self) -> Floats:
         """Return how long every attempt ran, as far as the log knows."""
-        finish, launch = (self.stage.tasks.column(name)[self.attempts] for name in ("finish", "launch"))
-        return (finish - launch) / 1e3
+        return (self.column("finish") - self.column("launch")) / 1e3
 
     @property
     def wall(self) -> float:
         """Return the seconds from the first launch to the last moment that the log knows."""
-        finish, launch = (self.stage.tasks.column(name)[self.attempts] for name in ("finish", "launch"))
-        return float(finish.max() - launch.min()) / 1e3
+        return float(self.column("finish").max() - self.column("launch").min()) / 1e3
 
     @property
     def open(self) -> int:
@@ -56,12 +56,12 @@ class Unfinished:
     @property
     def state(self) -> str:
         """Return what became of them: still running, killed, failed."""
-        outcomes = self.stage.tasks.column("outcome")[self.attempts[self.finished :]]
+        outcomes = self.column("outcome")[self.finished :]
         return ", ".join(name for state, name in _STATES.items() if (outcomes == state).any())
 
-    def whole(self) -> float:
-        """Return the simulated time of all attempts on the slots that there were."""
-        return makespan(self.seconds[self._order()], self.slots)
+    def simulated(self, seconds: Floats) -> float:
+        """Return the time of attempts of these lengths on the slots that there were."""
+        return makespan(seconds[np.argsort(self.column("launch"), kind="stable")], self.slots)
 
     def lost(self, rows: Floats) -> float:
         """Return the seconds that even loads would have saved, at least.
@@ -73,8 +73,7 @@ class Unfinished:
         for task in range(self.finished, len(even)):
             needed = max(mean * self._pace(rows), float(seconds[task]) * mean / float(rows[task]) if rows[task] else 0)
             even[task] = min(seconds[task], needed)
-        order = self._order()
-        return max(makespan(seconds[order], self.slots) - makespan(even[order], self.slots), 0.0)
+        return max(self.simulated(seconds) - self.simulated(even), 0.0)
 
     def expected(self, rows: Floats) -> float:
         """Return the seconds that the largest open task needs at the pace of the finished ones; 0 if none did."""
@@ -90,10 +89,6 @@ class Unfinished:
         total = float(rows[: self.finished].sum())
         return float(self.worked.sum()) / total if total else 0.0
 
-    def _order(self) -> Ints:
-        order: Ints = np.argsort(self.stage.tasks.column("launch")[self.attempts], kind="stable")
-        return order
-
 
 def unfinished(
     application: Application, stage: Stage, index: ShuffleIndex, slots: int | None, last_attempt: bool
@@ -104,10 +99,10 @@ def unfinished(
         return None
     tasks = stage.tasks
     outcome, number = tasks.column("outcome"), tasks.column("index")
-    finished = _one_each(tasks.column("finish"), number, np.flatnonzero(outcome == SUCCEEDED))
+    finished = one_each(stage, tasks.column("finish"), np.flatnonzero(outcome == SUCCEEDED))
     rest = np.flatnonzero((outcome != SUCCEEDED) & ~np.isin(number, number[finished]))
     # Of several attempts the longest: what it did is the most that is known.
-    longest = _one_each(tasks.column("launch") - tasks.column("finish"), number, rest)
+    longest = one_each(stage, tasks.column("launch") - tasks.column("finish"), rest)
     if not len(longest):
         return None
     attempts = np.concatenate([finished, longest])
@@ -120,13 +115,6 @@ def unfinished(
     at_once = concurrency(tasks.column("launch")[attempts], tasks.column("finish")[attempts])
     started = index.python_start(stage, attempts)
     return Unfinished(stage, attempts, len(finished), missing, shuffles, min(at_once, slots or at_once), started)
-
-
-def _one_each(order: Ints, number: Ints, attempts: Ints) -> Ints:
-    """Return the first attempt of each task in this order."""
-    ordered = attempts[np.argsort(order[attempts], kind="stable")]
-    _, first = np.unique(number[ordered], return_index=True)
-    return ordered[first]
 
 
 def _estimated(application: Application, shuffle: Shuffle, finished: int, missing: int) -> Shuffle:
@@ -145,7 +133,6 @@ def _estimated(application: Application, shuffle: Shuffle, finished: int, missin
     )
 
 
-UNFINISHED = "unfinished"
 _CLEARLY = 2.5
 """Load of a task that has hardly run, as a multiple of the mean, from which it counts as hot."""
 _MANY = {"rows": 500, "bytes": 10_000}
@@ -169,7 +156,7 @@ def unfinished_finding(application: Application, tasks: Unfinished, skew: Findin
     ]
     shuffle, name, load = max(loads, key=lambda one: _ratio(one[2], tasks.finished), default=(None, "", None))
     finding = Finding(
-        kind=UNFINISHED,
+        kind="unfinished",
         text=_text(tasks, longest, others),
         wall=tasks.wall,
         stage=tasks.stage.id,
@@ -206,7 +193,7 @@ def _is_hot(tasks: Unfinished, name: str, load: Floats, longest: float, others: 
 def _skew(
     application: Application, tasks: Unfinished, shuffle: Shuffle, name: str, load: Floats, finding: Finding
 ) -> Finding:
-    whole, size = tasks.whole(), shuffle.bytes if name != "bytes" else None
+    whole, size = tasks.simulated(tasks.seconds), shuffle.bytes if name != "bytes" else None
     waiting = max(finding.wall - whole, 0.0)
     finding = replace(
         finding,
@@ -215,7 +202,7 @@ def _skew(
         mean=float(load.mean()),
         bytes=None if size is None else (float(size.max()), float(size.mean())),
         time={"even": whole - finding.lost, "skew": finding.lost, "stragglers": 0.0, "waiting": waiting},
-        bars=task_bars(tasks.seconds, load, tasks.stage.tasks.column("launch")[tasks.attempts]),
+        bars=task_bars(tasks.seconds, load, tasks.column("launch")),
     )
     return with_key(finding, application, shuffle, tasks.shuffles)
 
