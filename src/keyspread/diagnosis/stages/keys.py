@@ -58,19 +58,18 @@ class KeyPart:
     def source(self) -> str:
         """Return the column as Python source: its name, or the expression that computes it."""
         if not self.is_computed or not self.sql:
-            return json.dumps(self.name, ensure_ascii=False)
-        code = f"F.expr({json.dumps(self.sql, ensure_ascii=False)})"
-        return f"{code}.alias({json.dumps(self.name, ensure_ascii=False)})" if self.has_name else code
+            return quoted_text(self.name)
+        code = f"F.expr({quoted_text(self.sql)})"
+        return f"{code}.alias({quoted_text(self.name)})" if self.has_name else code
 
     def sorted_source(self) -> str:
         """Return the column as an argument of orderBy, in its direction and with its nulls where they were."""
         if self.is_computed and self.sql:
-            column = f"F.expr({json.dumps(self.sql, ensure_ascii=False)})"
-        elif not self.order:
-            return self.source()
+            column = f"F.expr({quoted_text(self.sql)})"
+        elif self.order:
+            column = f"F.col({quoted_text(self.name if '.' not in self.name else quoted(self.name))})"
         else:
-            plain = self.name if "." not in self.name else quoted(self.name)
-            column = f"F.col({json.dumps(plain, ensure_ascii=False)})"
+            return self.source()
         return f"{column}.{self.order}()" if self.order else column
 
 
@@ -115,8 +114,7 @@ def definitions_below(start: Node, *, through_exchanges: bool = False) -> dict[s
             exchanges -= 1
             if exchanges < 0:
                 break
-        for name, definition in expressions.definitions(node.text).items():
-            defined.setdefault(name, definition)
+        defined = expressions.definitions(node.text) | defined
     return defined
 
 
@@ -124,7 +122,7 @@ def key_source(key: Sequence[KeyPart]) -> str:
     """Return a key as Python source: one column or a list, or a variable if the log does not show it exactly."""
     if not key or not all(part.is_known for part in key):
         return PLACEHOLDER
-    return key[0].source() if len(key) == 1 else f"[{', '.join(part.source() for part in key)}]"
+    return listed([part.source() for part in key])
 
 
 def sort_source(key: Sequence[KeyPart]) -> str:
@@ -159,7 +157,7 @@ def origins(exchange: Node, key: tuple[KeyPart, ...]) -> tuple[str, ...]:
     defined: dict[str, str] = {}
     for node in below:
         for name, definition in expressions.definitions(node.text).items():
-            defined.setdefault(name, definition)
+            defined.setdefault(name, definition)  # a plan may have thousands of operators
     return tuple(_origin(part.expression, defined, below) for part in key)
 
 
@@ -223,24 +221,23 @@ class JoinSource:
     """For each pair, whether null equals null."""
     explanation: str
     """What the variables in it mean, '' if there are only left and right."""
-    made: tuple[str, ...] = ()
+    made: tuple[str, ...]
     """Columns that only the join needs."""
 
     @property
-    def on(self) -> str:
-        """Return the argument `on` of keyspread's join: names, or pairs of names."""
-        if all(left == right for left, right in self.pairs):
-            return listed([quoted_text(left) for left, _ in self.pairs])
-        return f"[{', '.join(f'({quoted_text(left)}, {quoted_text(right)})' for left, right in self.pairs)}]"
+    def names(self) -> str:
+        """Return the keys as Spark's `on` takes them, '' if the two sides have different names."""
+        same = all(left == right for left, right in self.pairs)
+        return listed([quoted_text(left) for left, _ in self.pairs]) if same else ""
 
     def spark(self, broadcast: str, how: str) -> str:
         """Return Spark's own join, with one side broadcast; '' if that takes more than a line."""
         frames = {"left": self.left, "right": self.right}
         frames[broadcast] = f"F.broadcast({frames[broadcast]})"
-        plain = all(left == right for left, right in self.pairs) and not self.has_condition and not any(self.null_safe)
-        if not plain and (self.left, self.right) != ("left", "right"):
+        on = "" if self.has_condition or any(self.null_safe) else self.names
+        if not on and (self.left, self.right) != ("left", "right"):
             return ""
-        on = listed([quoted_text(left) for left, _ in self.pairs]) if plain else self._condition()
+        on = on or self._condition()
         return f'{frames["left"]}.join({frames["right"]}, {on}, "{how}"){self._drop()}'
 
     def _condition(self) -> str:
@@ -255,9 +252,11 @@ class JoinSource:
         """Return the join by a plan; '' if null equals null in some pairs only, which it cannot do."""
         if len(set(self.null_safe)) > 1:
             return ""
+        pairs = (f"({quoted_text(left)}, {quoted_text(right)})" for left, right in self.pairs)
+        on = self.names or f"[{', '.join(pairs)}]"
         more = [f'how="{how}"'] * (how != "inner")
         more += ["condition=condition"] * self.has_condition + ["null_safe=True"] * self.null_safe[0]
-        return f"keyspread.spark.join({', '.join([self.left, self.right, f'on={self.on}', *more])}){self._drop()}"
+        return f"keyspread.spark.join({', '.join([self.left, self.right, f'on={on}', *more])}){self._drop()}"
 
     def _drop(self) -> str:
         return f".drop({', '.join(map(quoted_text, self.made))})" if self.made else ""
@@ -269,20 +268,17 @@ def join_source(join: Node) -> JoinSource | None:
     if sides is None:
         return None
     (left, right), condition, null_safe = sides
-    made = new_names(join)
-    pairs, computed = [], 0
-    names: list[str] = []
+    new, made = new_names(join), list[str]()
+    pairs, unknown = [], []
     frames = {"left": "left", "right": "right"}
-    unknown = []
     for one, other in zip(left, right, strict=True):
         if one.has_name and other.has_name:
             pairs.append((one.name, other.name))
             continue
-        name = next(made)
-        computed += 1
-        number = "" if computed == 1 else str(computed)
-        names.append(name)
+        name = next(new)
+        made.append(name)
         pairs.append((name, name))
+        number = "" if len(made) == 1 else str(len(made))
         for side, part in (("left", one), ("right", other)):
             sql = quoted(part.name) if part.has_name else part.sql
             source = f"F.expr({quoted_text(sql)})" if sql else f"{side}_key{number}"
@@ -292,9 +288,8 @@ def join_source(join: Node) -> JoinSource | None:
     explanation = f" ({'; '.join(unknown)}.)" if unknown else ""
     if condition:
         explanation += " (condition is the further condition of the join.)"
-    return JoinSource(
-        frames["left"], frames["right"], tuple(pairs), bool(condition), null_safe, explanation, tuple(names)
-    )
+    left_frame, right_frame = frames.values()
+    return JoinSource(left_frame, right_frame, tuple(pairs), bool(condition), null_safe, explanation, tuple(made))
 
 
 def new_names(top: Node | None) -> Iterator[str]:
@@ -319,11 +314,10 @@ def _sides(join: Node) -> _Sides | None:
     safe: list[bool] = []
     for text, child in zip(parts, join.children, strict=False):
         arguments, flags = expressions.without_null_safety(expressions.split_arguments(text[1:-1]))
-        if any(CUT.fullmatch(one) for one in arguments) or (keys and flags != safe):
+        if any(CUT.fullmatch(argument) for argument in arguments) or (keys and flags != safe):
             return None
-        safe = flags
-        top = Node("", "", {}, None, [child])
-        keys.append(key_parts(arguments, definitions_below(top, through_exchanges=True)))
+        safe, side = flags, Node("", "", {}, None, [child])
+        keys.append(key_parts(arguments, definitions_below(side, through_exchanges=True)))
     if not keys[0] or not len(keys[0]) == len(keys[1]) == len(safe):
         return None
     # Behind the type of the join there is the side that is built, and whatever else is a condition.
