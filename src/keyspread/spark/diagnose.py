@@ -89,7 +89,7 @@ def candidate_keys(
     names = [key_texts(key) for key in columns]
     with described(df.sparkSession, f"counting {', '.join('+'.join(name) for name in names)}"):
         counted = natural_loads(rows, columns, workers, threshold)
-    loads = [_load(tuple(name), one, workers) for name, one in zip(names, counted, strict=True)]
+    loads = [_load(tuple(name), counts, workers) for name, counts in zip(names, counted, strict=True)]
     return data_diagnosis(title or "rows", loads, workers, share)
 
 

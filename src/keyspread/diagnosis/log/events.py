@@ -189,12 +189,12 @@ class EventReader:
         execution = (event.get("Properties") or {}).get("spark.sql.execution.id")
         if execution is not None:
             stage.execution = int(execution)
-        for one in info.get("Accumulables") or ():
-            id, name = int(one["ID"]), one.get("Name")
+        for added in info.get("Accumulables") or ():
+            id, name = int(added["ID"]), added.get("Name")
             if id in self._of_stage or name in _EXCHANGE_METRICS:
                 stage.accumulators.add(id)
                 if id in self._written or name in WRITE_METRICS:
-                    self.application.written[id] = int(one.get("Value", 0))
+                    self.application.written[id] = int(added.get("Value", 0))
 
     def _describe(self, info: dict[str, Any]) -> Stage:
         stage = self._stage(int(info["Stage ID"]), int(info.get("Stage Attempt ID", 0)))
@@ -240,11 +240,11 @@ class EventReader:
         executor = str(info.get("Executor ID", ""))
         wanted = self._wanted
         measured: dict[int, int] = {}
-        for one in info.get("Accumulables") or ():
-            id = one["ID"]
+        for added in info.get("Accumulables") or ():
+            id = added["ID"]
             # The plan of a cache may name its exchange only when the cache is filled.
-            if id in wanted or one.get("Name") in _READ_METRICS:
-                measured[id] = int(one.get("Update", 0))
+            if id in wanted or added.get("Name") in _READ_METRICS:
+                measured[id] = int(added.get("Update", 0))
         launch, finish = _task_times(info)
         values = (
             int(info.get("Index", 0)),
@@ -301,7 +301,7 @@ class EventReader:
         ended = _time(event.get("time")) or self._last
         self._last = max(self._last, ended)
         stages = self.application.stages
-        for number in [one for one in self._running if one in stages and stages[one].execution == id]:
+        for number in [number for number in self._running if number in stages and stages[number].execution == id]:
             self._leave_running(number, ended)
         self._query_ended(id)
         for accumulator in self._named.pop(id, ()):

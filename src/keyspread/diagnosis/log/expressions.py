@@ -86,13 +86,13 @@ def partitioning(text: str) -> tuple[str, list[str], int | None]:
 def sort_orders(text: str) -> dict[str, str]:
     """Return the order of each expression of a range exchange, if it is not the default: `desc`, `asc_nulls_last`."""
     match = _PARTITIONING.search(text)
-    found = {}
+    orders = {}
     for argument in split_arguments(bracketed(text, match.end() - 1)) if match else ():
         order = _ORDER.search(argument)
         words = " ".join(order[0].upper().split()) if order else ""
         if words in _ORDER_METHODS:
-            found[_ORDER.sub("", argument)] = _ORDER_METHODS[words]
-    return found
+            orders[_ORDER.sub("", argument)] = _ORDER_METHODS[words]
+    return orders
 
 
 def bare(expression: str) -> str:
@@ -123,17 +123,18 @@ def without_null_safety(arguments: list[str]) -> tuple[list[str], list[bool]]:
 
     `a <=> b` is planned as coalesce(a, 0) and isnull(a).
     """
-    tested = {match[1] for match in (re.fullmatch(r"isnull\((.+)\)", one.strip()) for one in arguments) if match}
-    found, null_safe = [], []
+    tests = (re.fullmatch(r"isnull\((.+)\)", argument.strip()) for argument in arguments)
+    tested = {match[1] for match in tests if match}
+    keys, null_safe = [], []
     for argument in arguments:
         match = re.fullmatch(r"coalesce\((.+), [^,]*\)", argument.strip())
         if match and match[1] in tested:
-            found.append(match[1])
+            keys.append(match[1])
             null_safe.append(True)
-        elif not (argument.strip().startswith("isnull(") and argument.strip()[7:-1] in found):
-            found.append(argument)
+        elif not (argument.strip().startswith("isnull(") and argument.strip()[7:-1] in keys):
+            keys.append(argument)
             null_safe.append(False)
-    return found, null_safe
+    return keys, null_safe
 
 
 def definitions(project: str) -> dict[str, str]:
@@ -141,12 +142,12 @@ def definitions(project: str) -> dict[str, str]:
     start = project.find("[")
     if start < 0 or " AS " not in project:
         return {}
-    found = {}
+    defined = {}
     for part in split_arguments(bracketed(project, start)):
         expression, middle, name = part.rpartition(" AS ")
         if middle and is_attribute(name):
-            found[name.strip()] = expression.strip()
-    return found
+            defined[name.strip()] = expression.strip()
+    return defined
 
 
 def unwrapped(text: str) -> str:

@@ -160,7 +160,7 @@ class Analysis:
 
     def _failures(self) -> list[Finding]:
         """Return one finding for all failed tasks and lost executors, one for stages that ran again, one for spills."""
-        found, totals, lost = [], self.totals, self.application.lost_executors
+        findings, totals, lost = [], self.totals, self.application.lost_executors
         parts = []
         if totals.failed:
             seconds = totals.failed_ms / 1e3
@@ -170,14 +170,14 @@ class Analysis:
         if lost:
             parts.append(f"{lost} executor{'s' if lost > 1 else ''} lost")
         if parts:
-            found.append(Finding("retries", ", ".join(parts)))
+            findings.append(Finding("retries", ", ".join(parts)))
         if totals.retried:
             retried = sorted(totals.retried)
             shown = ", ".join(map(str, retried[:5])) + (" …" if len(retried) > 5 else "")
-            found.append(Finding("retries", f"stage {shown} was run more than once", stages=tuple(retried)))
+            findings.append(Finding("retries", f"stage {shown} was run more than once", stages=tuple(retried)))
         if totals.spilled > _SPILLED:
-            found.append(Finding("spill", f"{show_bytes(totals.spilled)} did not fit into memory and went to disk"))
-        return found
+            findings.append(Finding("spill", f"{show_bytes(totals.spilled)} did not fit into memory and went to disk"))
+        return findings
 
 
 class _Group:
@@ -212,7 +212,7 @@ class _Group:
 
 def _merged(before: Finding, finding: Finding) -> Finding:
     """Return two findings of a group as one: the worst, with the sums of both."""
-    worst = max(before, finding, key=lambda one: one.lost if one.count == 1 else one.worst)
+    worst = max(before, finding, key=lambda part: part.lost if part.count == 1 else part.worst)
     new = tuple(stage for stage in finding.stages if stage not in before.stages)  # not a second attempt
     stages = before.stages if len(before.stages) >= _STAGES_NAMED else (*before.stages, *new)
     parts = dict.fromkeys((*before.time, *finding.time))

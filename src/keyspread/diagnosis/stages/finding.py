@@ -116,9 +116,9 @@ class StageSummary:
 
 def sort_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings in the order of a report: key skew first, then by seconds lost."""
-    return tuple(sorted(findings, key=lambda one: (one.kind != KEY_SKEW, -one.lost, -_unevenness(one), one.stage or 0)))
 
+    def order(finding: Finding) -> tuple[bool, float, float, int]:
+        unevenness = finding.ratio if not finding.wall else 0.0  # findings of data know no seconds
+        return finding.kind != KEY_SKEW, -finding.lost, -unevenness, finding.stage or 0
 
-def _unevenness(finding: Finding) -> float:
-    """Return what orders the findings of data, which know no seconds."""
-    return finding.ratio if not finding.wall else 0.0
+    return tuple(sorted(findings, key=order))

@@ -152,7 +152,7 @@ def other_findings(time: StageTime, skew: Finding | None) -> list[Finding]:
             findings.append(replace(_of_stage(time, kind, text, lost), remedies=fixes, load=load, bars=bars))
 
     if split.fit is not None and split.skew and skew is None:
-        keyless = split.fit.load not in (INPUT_ROWS, INPUT_BYTES) and not any(one.keys for one in time.shuffles)
+        keyless = split.fit.load not in (INPUT_ROWS, INPUT_BYTES) and not any(shuffle.keys for shuffle in time.shuffles)
         add("uneven-input", split.skew, *_uneven(time), load=_load_name(split.fit.load) if keyless else "")
     if time.tasks == 1 and available > 1:
         add("serial", split.makespan * (1 - 1 / available), *_serial(time))

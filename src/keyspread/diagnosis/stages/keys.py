@@ -246,7 +246,7 @@ class JoinSource:
             for (left, right), safe in zip(self.pairs, self.null_safe, strict=True)
         ]
         tests += ["condition"] * self.has_condition
-        return tests[0] if len(tests) == 1 else " & ".join(f"({one})" if "==" in one else one for one in tests)
+        return tests[0] if len(tests) == 1 else " & ".join(f"({test})" if "==" in test else test for test in tests)
 
     def keyspread(self, how: str) -> str:
         """Return the join by a plan; '' if null equals null in some pairs only, which it cannot do."""
@@ -271,15 +271,15 @@ def join_source(join: Node) -> JoinSource | None:
     new, made = new_names(join), list[str]()
     pairs, unknown = [], []
     frames = {"left": "left", "right": "right"}
-    for one, other in zip(left, right, strict=True):
-        if one.has_name and other.has_name:
-            pairs.append((one.name, other.name))
+    for own, other in zip(left, right, strict=True):
+        if own.has_name and other.has_name:
+            pairs.append((own.name, other.name))
             continue
         name = next(new)
         made.append(name)
         pairs.append((name, name))
         number = "" if len(made) == 1 else str(len(made))
-        for side, part in (("left", one), ("right", other)):
+        for side, part in (("left", own), ("right", other)):
             sql = quoted(part.name) if part.has_name else part.sql
             source = f"F.expr({quoted_text(sql)})" if sql else f"{side}_key{number}"
             if not sql:

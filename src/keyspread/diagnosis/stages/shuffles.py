@@ -91,10 +91,10 @@ def consumer_of(exchange: Node, below: Node | None = None) -> Consumer:
     chain = tuple(itertools.takewhile(lambda node: node is not below, within_stage(exchange)))
     kind, keys, _ = expressions.partitioning(exchange.text)
     for place, node in enumerate(chain):
-        found = _match(node)
-        if found is None:
+        match = _match(node)
+        if match is None:
             continue
-        group, name = found
+        group, name = match
         if group == AGGREGATE:
             if "keys=[]" in node.text:
                 continue  # a global aggregate needs no keys: it only folds what this stage has
@@ -171,9 +171,9 @@ def _join_type(text: str) -> str:
     """
     start = text.find("[")
     for part in expressions.split_arguments(text[start:] if start >= 0 else text):
-        found = _JOIN_TYPES.get(part.split("(")[0].strip().lower())
-        if found:
-            return found
+        name = _JOIN_TYPES.get(part.split("(")[0].strip().lower())
+        if name:
+            return name
         if start >= 0 and not part.startswith("["):
             words = re.findall(r"[A-Z][a-z]+", part.split("(")[0].removesuffix("Join"))
             return " ".join(words).lower() or "unknown"
@@ -183,12 +183,12 @@ def _join_type(text: str) -> str:
 def _above(chain: tuple[Node, ...], keys: list[str]) -> str:
     """Return the first operator above that needs rows with the same keys in one place."""
     for node in chain:
-        found = _match(node)
+        match = _match(node)
         # `id#1` is not in `paid#12`.
         shown = (re.search(rf"(?<![\w.]){re.escape(key)}(?![\w#])", node.text) for key in keys)
-        if found is None or not any(shown):
+        if match is None or not any(shown):
             continue
-        kind, name = found
+        kind, name = match
         functions = _functions(node.text) if kind == AGGREGATE else ()
         return functions[0] if functions else name
     return ""
@@ -248,21 +248,21 @@ class ShuffleIndex:
 
     def of(self, stage: Stage, chosen: Ints) -> list[Shuffle]:
         """Return the exchanges that a stage reads, with the rows and bytes of the chosen task attempts."""
-        found: dict[int, tuple[Query, Node]] = {}
+        exchanges: dict[int, tuple[Query, Node]] = {}
         for accumulator in (stage.tasks.accumulators | stage.accumulators) & self._readers.keys():
             query, node = self._own(stage, self._readers[accumulator])
-            found[id(node)] = (query, node)
-        if not found:  # before Spark 3.0, only the stage that writes an exchange names it
-            parents = [one for id in stage.parents for one in self._stages.get(id, ())]
-            for accumulator in set().union(*(one.accumulators for one in parents)) & self._writers.keys():
+            exchanges[id(node)] = (query, node)
+        if not exchanges:  # before Spark 3.0, only the stage that writes an exchange names it
+            parents = [parent for id in stage.parents for parent in self._stages.get(id, ())]
+            for accumulator in set().union(*(parent.accumulators for parent in parents)) & self._writers.keys():
                 query, node = self._own(stage, self._writers[accumulator])
-                found[id(node)] = (query, node)
-        shuffles = [self._shuffle(stage, query, node, chosen) for query, node in found.values()]
+                exchanges[id(node)] = (query, node)
+        shuffles = [self._shuffle(stage, query, node, chosen) for query, node in exchanges.values()]
         return shuffles or self._cached(stage, chosen)
 
     def _cached(self, stage: Stage, chosen: Ints) -> list[Shuffle]:
         """Return the exchanges behind a cache: its partitions are as uneven as when it was filled."""
-        found = []
+        shuffles = []
         for accumulator in stage.tasks.accumulators & self._caches.keys():
             query, scan = self._own(stage, self._caches[accumulator])
             rows = stage.tasks.measured(accumulator)
@@ -270,8 +270,8 @@ class ShuffleIndex:
                 shuffle = self._shuffle(stage, query, node, chosen)
                 consumer = cached_consumer(node, scan)
                 rows_of_cache = None if rows is None else rows[chosen].astype(np.float64)
-                found.append(replace(shuffle, consumer=consumer, rows=rows_of_cache, bytes=None))
-        return found
+                shuffles.append(replace(shuffle, consumer=consumer, rows=rows_of_cache, bytes=None))
+        return shuffles
 
     def python_start(self, stage: Stage, chosen: Ints) -> Floats:
         """Return the seconds in which each task waited for a Python worker that had to start, 0 where none had to."""
@@ -288,7 +288,7 @@ class ShuffleIndex:
     @staticmethod
     def _own(stage: Stage, candidates: list[tuple[Query, Node]]) -> tuple[Query, Node]:
         """Return the exchange of the stage's own query: a write repeats the plan of the query that it writes."""
-        return next((one for one in candidates if one[0].id == stage.execution), candidates[0])
+        return next((candidate for candidate in candidates if candidate[0].id == stage.execution), candidates[0])
 
     def _shuffle(self, stage: Stage, query: Query, node: Node, chosen: Ints) -> Shuffle:
         kind, arguments, partitions = expressions.partitioning(node.text)

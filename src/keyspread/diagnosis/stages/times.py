@@ -182,8 +182,8 @@ def concurrency(launch: Ints, finish: Ints) -> int:
 def first_wave(launch: Ints, finish: Ints, executor: Ints, slots: int) -> Bools:
     """Return which tasks, given in order of launch, found a fresh slot: no task of their executor had ended before."""
     first = np.zeros(len(launch), dtype=bool)
-    for one in np.unique(executor):
-        own = np.flatnonzero(executor == one)
+    for name in np.unique(executor):
+        own = np.flatnonzero(executor == name)
         first[own] = launch[own] < finish[own].min()
         # Drivers note the end of a task late: more tasks than slots cannot have run at once.
         first[own[slots:]] = False

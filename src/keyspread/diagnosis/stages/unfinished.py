@@ -154,7 +154,7 @@ def unfinished_finding(application: Application, tasks: Unfinished, skew: Findin
         for name, load in (("rows", shuffle.rows), ("bytes", shuffle.bytes))
         if load is not None
     ]
-    shuffle, name, load = max(loads, key=lambda one: _ratio(one[2], tasks.finished), default=(None, "", None))
+    shuffle, name, load = max(loads, key=lambda triple: _ratio(triple[2], tasks.finished), default=(None, "", None))
     finding = Finding(
         kind="unfinished",
         text=_text(tasks, longest, others),
