@@ -53,7 +53,7 @@ _STARTED = re.compile(rb'"Stage ID":(\d+),"Stage Attempt ID":(\d+),"Task Info":\
 _PARSE_ERRORS = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError, RecursionError)
 _WANTED_ENDS = ("idle", "decommission", "shutdown", "killed by driver", "explicit termination", "sc.stop")
 _LONGEST_TASK = 366 * 86_400_000
-_DEEPEST = 200_000
+_DEEPEST = 100_000
 """Calls within each other while a deep plan is read, two per level."""
 _READ_METRICS = ("records read", "local bytes read", "remote bytes read")
 _EXCHANGE_METRICS = {*_READ_METRICS, *WRITE_METRICS}
