@@ -15,6 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from keyspread.diagnosis import Diagnosis, Finding, diagnose_log
+
 SQL = "org.apache.spark.sql.execution.ui."
 BEGIN = 1_700_000_000_000
 
@@ -223,6 +225,40 @@ def skewed_log(**options: Any) -> MadeLog:
     return log.end()
 
 
+def diagnose(log: MadeLog, folder: Path) -> Diagnosis:
+    """Return the diagnosis of a log that ends here."""
+    (diagnosis,) = diagnose_log(log.end().write(folder))
+    return diagnosis
+
+
+def skew_of(
+    plan: dict[str, Any],
+    folder: Path,
+    rows: Sequence[int] = HOT,
+    *,
+    settings: dict[str, str] | None = None,
+    **stage: Any,
+) -> tuple[Finding, ...]:
+    """Return the findings of key skew of a log with one query and one stage."""
+    log = MadeLog(version=stage.pop("version", "4.0.0"), settings=settings or {})
+    log.query(plan)
+    log.stage(rows, **stage)
+    return diagnose(log, folder).skew
+
+
+def over(name: str, text: str | None = None, *above: str) -> dict[str, Any]:
+    """Return a plan in which an operator, and others above it, read an exchange by customer."""
+    plan = node(name, text, exchange("customer#1L"))
+    for operator in above:
+        plan = node(operator, None, plan)
+    return plan
+
+
+def join_by(left: str, right: str, rest: str = "") -> dict[str, Any]:
+    """Return a join by these keys, with a further condition or the side that is built."""
+    return {**join_plan(), "simpleString": f"SortMergeJoin [{left}], [{right}], Inner{rest}"}
+
+
 # ----------------------------------------------------------------------------------------------------- Spark's framings
 
 
@@ -249,28 +285,6 @@ def snappy(data: bytes, size: int = 32_768) -> bytes:
     return out
 
 
-def lzf(data: bytes) -> bytes:
-    """Compress as Spark's lzf does. Runs of one byte are written as references, everything else as literals."""
-    out = b""
-    for place, block in enumerate(_blocks(data, 4096)):
-        if place % 3 == 2:
-            out += b"ZV\x00" + struct.pack(">H", len(block)) + block
-            continue
-        packed, start = b"", 0
-        while start < len(block):
-            run = 1
-            while start + run < len(block) and block[start + run] == block[start] and run < 9:
-                run += 1
-            packed += bytes([0, block[start]])  # one literal byte
-            if run >= 4:  # a copy of run - 1 bytes from one byte before
-                packed += bytes([(run - 3) << 5, 0])
-                start += run
-            else:
-                start += 1
-        out += b"ZV\x01" + struct.pack(">HH", len(packed), len(block)) + packed
-    return out
-
-
 def zstd(data: bytes) -> bytes:
     """Compress with zstd."""
     sink = pa.BufferOutputStream()
@@ -279,4 +293,4 @@ def zstd(data: bytes) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-CODECS = {"plain": bytes, "gzip": gzip.compress, "zstd": zstd, "lz4": lz4, "snappy": snappy, "lzf": lzf}
+CODECS = {"plain": bytes, "gzip": gzip.compress, "zstd": zstd, "lz4": lz4, "snappy": snappy}

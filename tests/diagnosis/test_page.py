@@ -61,10 +61,11 @@ def test_the_page_is_self_contained(evil):
     assert "default-src 'none'" in evil.to_html()
 
 
-def test_there_is_a_bar_per_task(tmp_path):
-    (diagnosis,) = diagnose_log(skewed_log().write(tmp_path))
-    assert diagnosis.to_html().count("<rect") == 16
-    assert diagnosis.to_html().count('class="t hot"') == 1
+def test_there_is_a_bar_per_task_and_a_part_per_application(tmp_path):
+    diagnoses = diagnose_log(skewed_log().write(tmp_path, "a"), skewed_log(name="two").write(tmp_path, "b"))
+    text = page(diagnoses)
+    assert (text.count("<h1>"), text.count('class="ks-tail"'), text.count('class="ks-hot"')) == (2, 2 * 15, 2 * (1 + 1))
+    assert not Tags(text).open
 
 
 def test_a_long_stage_is_thinned_out_and_keeps_the_slowest(tmp_path):
@@ -76,14 +77,6 @@ def test_a_long_stage_is_thinned_out_and_keeps_the_slowest(tmp_path):
     assert max(bars.heights) == 51.0
     assert len(bars.heights) + bars.left_out == 2000
     assert len(bars.heights) <= 200
-
-
-def test_several_applications_on_one_page(tmp_path):
-    skewed_log(name="one").write(tmp_path, "a")
-    skewed_log(name="two").write(tmp_path, "b")
-    text = page(diagnose_log(tmp_path))
-    assert not Tags(text).open
-    assert text.count("<h1>") == 2
 
 
 def test_the_text_has_no_control_characters_and_fits(evil):

@@ -9,7 +9,7 @@ from keyspread.diagnosis import diagnose_log
 from keyspread.errors import InputError
 from keyspread.spark import diagnosing
 from keyspread.spark.log_keys import with_values
-from made_logs import HOT, MadeLog, exchange, node, skewed_log
+from made_logs import HOT, SQL, MadeLog, exchange, node, skewed_log
 
 
 @pytest.fixture(scope="module")
@@ -22,23 +22,25 @@ def test_the_keys_of_a_log_are_counted_in_the_data(orders, tmp_path):
     assert diagnosis.skew[0].values[0] == {"key": "57", "null": False, "rows": 501, "share": 0.501}
 
 
-def test_a_computed_key_is_computed_again_and_a_missing_one_is_noted(orders, tmp_path):
-    log = MadeLog()
+def test_a_computed_key_is_computed_again_and_another_is_noted(orders, tmp_path):
+    """Two keys have the same name; the third is not in the data, and what the fourth is the log does not show."""
     scan = node("Scan parquet ", "FileScan parquet [customer#9L,nobody#4] Batched: true")
-    project = node("Project", "Project [(customer#9L % 50) AS bucket#4]", scan)
-    log.query(node("Window", None, exchange("bucket#4", project)))
-    log.stage(HOT)
-    log.query(node("Window", None, exchange("nobody#4", scan, number=2)), 1)
-    seconds = [1 + rows / 1000 for rows in HOT]
-    log.stage([0] * 16, other_rows=HOT, seconds=seconds, execution=1)
-    for event in log.events[-17:-1]:
-        del event["Task Info"]["Accumulables"][:2]  # the second stage does not read the first exchange
-    (found,) = with_values(diagnose_log(log.end().write(tmp_path)), orders)
-    values = {finding.keys: finding.values for finding in found.skew}
-    assert set(values) == {("bucket (customer % 50)",), ("nobody",)}
-    assert values["bucket (customer % 50)",][0]["key"] == "7"
-    assert values["nobody",] == ()
-    assert "the data has no column 'nobody'; its columns are customer, amount" in found.notes
+    keys = {
+        "bucket#1": "(customer#9L % 50) AS bucket#1",
+        "bucket#2": "(customer#9L % 7) AS bucket#2",
+        "nobody#4": "nobody#4",
+        "customer#5": "concat(customer#9L, -) AS customer#5",
+    }
+    log = MadeLog()
+    for execution, (key, definition) in enumerate(keys.items()):
+        log.query(node("Window", None, exchange(key, node("Project", f"Project [{definition}]", scan))), execution)
+        log.stage(HOT, execution=execution, name=f"collect at job.py:{execution}")
+        log.add(f"{SQL}SparkListenerSQLExecutionEnd", executionId=execution, time=log.clock)
+    (diagnosis,) = with_values(diagnose_log(log.end().write(tmp_path)), orders)
+    values = {finding.definitions[0]: [value["key"] for value in finding.values[:1]] for finding in diagnosis.skew}
+    assert values == {"customer % 50": ["7"], "customer % 7": ["1"], "nobody": [], "": []}
+    assert "the data has no column 'nobody'; its columns are customer, amount" in diagnosis.notes
+    assert "'customer' is not counted: the log does not show that it is a column as it was read" in diagnosis.notes[-1]
 
 
 def test_without_an_event_log_one_line_says_what_to_do(spark):
@@ -51,32 +53,14 @@ def test_without_an_event_log_one_line_says_what_to_do(spark):
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_the_queries_of_a_block_are_diagnosed(tmp_path):
-    # Needs a session of its own, whose log is on.
+@pytest.mark.parametrize("how", ["master", pytest.param("remote", marks=pytest.mark.connect)])
+def test_the_queries_of_a_block_are_diagnosed(how, tmp_path):
+    # Needs a session of its own, whose log is on. Over Connect, the log is that of the server.
     program = f"""
 from keyspread.spark import diagnosing, session
-spark = session(master="local[4]", **{{"spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://{tmp_path}",
+spark = session({how}="local[4]", **{{"spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://{tmp_path}",
     "spark.sql.shuffle.partitions": 8, "spark.sql.adaptive.coalescePartitions.enabled": "false"}})
 spark.range(10).groupBy("id").count().collect()
-rows = spark.range(2000).selectExpr("if(id % 2 = 0, 7, id) AS customer", "id AS amount")
-with diagnosing(spark) as seen:
-    rows.repartition(8, "customer").selectExpr("java_method('java.lang.Thread', 'sleep', 2L) AS z").collect()
-assert seen.diagnosis.skew[0].columns == ("customer",), seen.diagnosis
-spark.stop()
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "Key skew by customer" in done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.connect
-def test_over_connect_the_log_is_that_of_the_server(tmp_path):
-    program = f"""
-from keyspread.spark import diagnosing, session
-spark = session(remote="local[4]", **{{"spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://{tmp_path}",
-    "spark.sql.shuffle.partitions": 8, "spark.sql.adaptive.coalescePartitions.enabled": "false"}})
 rows = spark.range(2000).selectExpr("if(id % 2 = 0, 7, id) AS customer", "id AS amount")
 with diagnosing(spark) as seen:
     rows.repartition(8, "customer").selectExpr("java_method('java.lang.Thread', 'sleep', 2L) AS z").collect()

@@ -5,9 +5,8 @@ from pyspark.sql import functions as F
 
 import keyspread
 import keyspread.spark
-from keyspread.diagnosis import diagnose_log
 from keyspread.operators import Operator
-from made_logs import HOT, MadeLog, exchange, join_plan, node
+from made_logs import exchange, join_by, node, skew_of
 
 
 class MyOperator(Operator):
@@ -53,20 +52,11 @@ def names(spark):
 
 
 def lines(plan, folder):
-    log = MadeLog()
-    log.query(plan)
-    log.stage(HOT, other_rows=[1] * 16)
-    ((finding,),) = (diagnosis.skew for diagnosis in diagnose_log(log.end().write(folder)))
+    (finding,) = skew_of(plan, folder, other_rows=[1] * 16)
     return [remedy.code.replace("workers=16", "workers=4") for remedy in finding.remedies if remedy.code]
 
 
-def join_by(left, right, rest=""):
-    plan = join_plan()
-    plan["simpleString"] = f"SortMergeJoin [{left}], [{right}], Inner{rest}"
-    return plan
-
-
-def over(name, keys, *below):
+def by(name, keys, *below):
     return node(name, None, exchange(keys, *below))
 
 
@@ -78,11 +68,11 @@ WRITE = "Execute InsertIntoHadoopFsRelationCommand file:/out, false, {}Parquet, 
 @pytest.mark.parametrize(
     ("plan", "many"),
     [
-        (over("Window", "upper(name#3), client id#4L"), 1),
-        (over("Window", "client.code#4L"), 1),
-        (over("FlatMapGroupsInPandas", "_groupingexpression#5", COMPUTED), 2),
+        (by("Window", "upper(name#3), client id#4L"), 1),
+        (by("Window", "client.code#4L"), 1),
+        (by("FlatMapGroupsInPandas", "_groupingexpression#5", COMPUTED), 2),
         (node("ObjectHashAggregate", "ObjectHashAggregate(keys=[x])", exchange("_groupingexpression#5", UNKNOWN)), 1),
-        (over("Project", "(customer#1L % 50)"), 1),
+        (by("Project", "(customer#1L % 50)"), 1),
         (node("InMemoryTableScan", None, exchange("customer#1L")), 1),
         (node("X", WRITE.format("[customer#1L], "), node("WriteFiles", None, exchange("customer#1L"))), 1),
         (node("X", WRITE.format("[b#5], "), node("WriteFiles", None, exchange("upper(name#3)"))), 1),

@@ -5,6 +5,7 @@ it means -> what to do) -> `Diagnosis`, which `text` and `page` show. `data_find
 """
 
 from keyspread.diagnosis.diagnose_log import diagnose_log
-from keyspread.diagnosis.diagnosis import Diagnosis, Finding, Remedy
+from keyspread.diagnosis.diagnosis import Diagnosis
+from keyspread.diagnosis.stages.finding import Finding, Remedy
 
 __all__ = ["Diagnosis", "Finding", "Remedy", "diagnose_log"]

@@ -2,14 +2,17 @@
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from keyspread.diagnosis.diagnosis import KEY_SKEW, Bars, Diagnosis, Finding, Remedy, sort_findings
+from keyspread.diagnosis.diagnosis import Diagnosis
+from keyspread.diagnosis.stages.finding import KEY_SKEW, Bars, Finding, Remedy, sort_findings
+from keyspread.diagnosis.stages.findings import task_bars
+from keyspread.diagnosis.stages.keys import listed, quoted_text
 
 NULL = "null (no value)"
 EVEN = "even"
@@ -33,7 +36,6 @@ class KeyLoad:
     """Rows of the busiest worker if the rows are spread by a plan."""
     pieces: int
     """Parts that a plan cuts the hot keys into, all together."""
-    natural_limit: int
 
     @property
     def busiest(self) -> float:
@@ -60,60 +62,38 @@ def data_diagnosis(title: str, loads: Sequence[KeyLoad], workers: int, sample: f
 
 
 def _finding(load: KeyLoad, workers: int) -> Finding:
-    mean = load.rows / workers
-    largest = int(load.partitions.max(initial=0))
+    mean, largest = load.rows / workers, int(load.partitions.max(initial=0))
+    planned = load.planned / mean if mean else 0.0
     uneven = largest >= SKEWED * max(mean, _FEW_ROWS)
-    # A key is to blame only if it is at least half of the partition that has far more than its share.
-    skewed = uneven and bool(load.hot) and load.hot[0][1] >= largest / 2
-    if uneven and not skewed:
-        return _by_chance(load, workers)
-    return Finding(
-        kind=KEY_SKEW if skewed else EVEN,
-        text=_text(load, workers, skewed),
-        operator="partitioning" if skewed else "",
+    measured = f"the busiest of {workers} partitions has {load.busiest:.2f} × its even share"
+    text = f"{', '.join(load.columns)}: {measured if load.rows else 'no rows'}"
+    finding = Finding(
+        kind=EVEN,
+        text=text if uneven or not load.rows else f"{text}. You need nothing",
         keys=load.columns,
         columns=load.columns,
         load="rows",
-        busiest=float(load.partitions.max(initial=0)),
+        busiest=float(largest),
         mean=mean,
         tasks=workers,
-        adaptive=_adaptive(load) if skewed else "",
-        remedies=_remedies(load, workers) if skewed else (),
-        bars=_bars(load.partitions) if skewed else None,
         # Keys with less than half of an even share are hot for a plan, and no news for people.
-        values=tuple(_value(text, rows, load.rows) for text, rows in load.hot[:_SHOWN] if rows >= mean / 2),
-        planned=load.planned / mean if mean else 0.0,
-    )
-
-
-def _by_chance(load: KeyLoad, workers: int) -> Finding:
-    """Return the finding of a key with few values of similar size: the hash puts several into one partition."""
-    planned = load.planned * workers / load.rows
-    return Finding(
-        kind=FEW_KEYS,
-        text=f"{_text(load, workers, True)}, by chance: no key is hot, but there are few keys per partition",
-        keys=load.columns,
-        columns=load.columns,
-        load="rows",
-        busiest=float(load.partitions.max(initial=0)),
-        mean=load.rows / workers,
-        tasks=workers,
+        values=tuple(_value(key, rows, load.rows) for key, rows in load.hot[:_SHOWN] if rows >= mean / 2),
         planned=planned,
-        remedies=(
-            Remedy(
-                f"Use fewer partitions, or pack the keys by a plan ({planned:.2f} × its even share).",
-                f"keyspread.spark.spread(df, {_literal(load.columns)}, workers={workers})",
-            ),
-        ),
     )
-
-
-def _text(load: KeyLoad, workers: int, skewed: bool) -> str:
-    name = ", ".join(load.columns)
-    if not load.rows:
-        return f"{name}: no rows"
-    measured = f"{name}: the busiest of {workers} partitions has {load.busiest:.2f} × its even share"
-    return measured if skewed else f"{measured}. You need nothing"
+    if not uneven:
+        return finding
+    # A key is to blame only if it is at least half of the partition that has far more than its share.
+    if load.hot and load.hot[0][1] >= largest / 2:
+        bars, fixes = _bars(load.partitions), tuple(_remedies(load, workers))
+        return replace(
+            finding, kind=KEY_SKEW, operator="partitioning", adaptive=_adaptive(load), remedies=fixes, bars=bars
+        )
+    fix = Remedy(
+        f"Use fewer partitions, or pack the keys by a plan ({planned:.2f} × its even share).",
+        _spread(load.columns, workers),
+    )
+    chance = f"{text}, by chance: no key is hot, but there are few keys per partition"
+    return replace(finding, kind=FEW_KEYS, text=chance, values=(), remedies=(fix,))
 
 
 def _value(text: str | None, rows: int, total: int) -> dict[str, Any]:
@@ -130,38 +110,28 @@ def _adaptive(load: KeyLoad) -> str:
     return f"splits a join only if a row has over {needed:,} bytes in the shuffle (256 MB per partition); {only}"
 
 
-def _remedies(load: KeyLoad, workers: int) -> tuple[Remedy, ...]:
-    keys = _literal(load.columns)
-    gain = f"{load.busiest:.1f} × → {load.planned * workers / load.rows:.2f} × its even share"
-    found = []
-    if load.hot and load.hot[0][0] is None and load.hot[0][1] >= load.rows / workers:
-        found.append(
-            Remedy(
-                "The hottest key is null. Nulls match nothing in an inner join: drop them before it, if no other "
-                "operator needs them.",
-                f"df.dropna(subset={json.dumps(list(load.columns), ensure_ascii=False)})",
-            )
+def _remedies(load: KeyLoad, workers: int) -> Iterator[Remedy]:
+    keys = listed([quoted_text(name) for name in load.columns])
+    if load.hot[0][0] is None and load.hot[0][1] >= load.rows / workers:
+        yield Remedy(
+            "The hottest key is null. Nulls match nothing in an inner join: drop them before it, if no other operator "
+            "needs them.",
+            f"df.dropna(subset={json.dumps(list(load.columns), ensure_ascii=False)})",
         )
+    gain = f"{load.busiest:.1f} × → {load.planned * workers / load.rows:.2f} × its even share"
     many = f"{len(load.hot)} hot key{'s are' if len(load.hot) > 1 else ' is'}"
     cost = f"{many} cut into {load.pieces} pieces, and the key column is read once more to count"
-    found.append(Remedy(f"Spread the rows: {gain}; {cost}.", f"keyspread.spark.spread(df, {keys}, workers={workers})"))
-    found.append(Remedy("in a join by this key:", f"keyspread.spark.join(left, right, on={keys})"))
-    found.append(
-        Remedy("instead of applyInPandas:", f"keyspread.spark.aggregate(df, {keys}, MyOperator(), workers={workers})")
-    )
-    found.append(Remedy("nothing, for count, sum and other SQL aggregates: Spark folds them before the shuffle."))
-    return tuple(found)
+    yield Remedy(f"Spread the rows: {gain}; {cost}.", _spread(load.columns, workers))
+    yield Remedy("in a join by this key:", f"keyspread.spark.join(left, right, on={keys})")
+    aggregate = f"keyspread.spark.aggregate(df, {keys}, MyOperator(), workers={workers})"
+    yield Remedy("instead of applyInPandas:", aggregate)
+    yield Remedy("nothing, for count, sum and other SQL aggregates: Spark folds them before the shuffle.")
 
 
-def _literal(columns: Sequence[str]) -> str:
-    quoted = [json.dumps(name, ensure_ascii=False) for name in columns]
-    return quoted[0] if len(quoted) == 1 else f"[{', '.join(quoted)}]"
+def _spread(columns: Sequence[str], workers: int) -> str:
+    return f"keyspread.spark.spread(df, {listed([quoted_text(name) for name in columns])}, workers={workers})"
 
 
-def _bars(partitions: npt.NDArray[np.int64], most: int = 200) -> Bars:
-    kept = np.arange(len(partitions))
-    if len(partitions) > most:
-        busiest = np.argsort(-partitions, kind="stable")[: most // 4]
-        kept = np.union1d(busiest, np.linspace(0, len(partitions) - 1, most - len(busiest)).astype(np.int64))
-    rows = tuple(float(value) for value in partitions[kept])
-    return Bars(rows, rows, len(partitions) - len(kept), unit="rows")
+def _bars(partitions: npt.NDArray[np.int64]) -> Bars:
+    rows = partitions.astype(np.float64)
+    return replace(task_bars(rows, rows, np.arange(len(rows))), unit="rows")

@@ -1,13 +1,15 @@
 """`diagnose_log`: event logs in, one `Diagnosis` per application out."""
 
 import os
+from collections.abc import Iterator
 from functools import partial
 
 from keyspread.diagnosis.diagnosis import Diagnosis
 from keyspread.diagnosis.log.application import Application
 from keyspread.diagnosis.log.compression import codec_of, foreign_codec, read_lines
 from keyspread.diagnosis.log.events import EventReader
-from keyspread.diagnosis.log.log_files import LogFiles, find_logs
+from keyspread.diagnosis.log.files import LogFiles, find_logs
+from keyspread.diagnosis.stages.analysis import Analysis
 from keyspread.errors import InputError
 
 
@@ -21,30 +23,24 @@ def diagnose_log(*paths: str | os.PathLike[str]) -> list[Diagnosis]:
     logs = find_logs(paths)
     if len(logs) == 1:
         return [diagnose_files(logs[0])]
-    found: list[Diagnosis] = []
+    diagnoses: list[Diagnosis] = []
     problems: list[InputError] = []
     for log in logs:
         try:
-            found.append(diagnose_files(log))
+            diagnoses.append(diagnose_files(log))
         except InputError as error:
             problems.append(error)
-            found.append(Diagnosis(log.name, {"log": log.name, "tasks": 0}, (), (str(error),)))
-    if len(problems) == len(found):
+            diagnoses.append(Diagnosis(log.name, {"log": log.name, "tasks": 0}, (), (str(error),)))
+    if len(problems) == len(diagnoses):
         raise problems[0]
-    return found
+    return diagnoses
 
 
 def diagnose_files(log: LogFiles, since: int = 0) -> Diagnosis:
     """Return the diagnosis of one application; `since` leaves out stages that started before (ms since 1970)."""
-    reader = read_events(log, since)
-    application = reader.application
-    findings = reader.finish()
-    totals = reader.analysis.totals
-    notes = [*application.notes, *_notes(log, application)]
-    if totals.tasks and not application.queries:
-        notes.append("the log holds no SQL or DataFrame query: stages and times are known, key columns are not")
-    if not totals.tasks:
-        notes.append("no task ended in this log: there is nothing to diagnose")
+    analysis = read_events(log, since)
+    application, totals = analysis.application, analysis.totals
+    findings = analysis.finish()
     start = since or application.start or totals.first_launch
     end = application.end or totals.last_finish
     return Diagnosis(
@@ -62,19 +58,19 @@ def diagnose_files(log: LogFiles, since: int = 0) -> Diagnosis:
             "open_jobs": _open_jobs(application),
             "queries": len(application.queries),
             "bytes": application.bytes,
-            "lost_to_skew_s": round(reader.analysis.lost, 3),
+            "lost_to_skew_s": round(analysis.lost, 3),
         },
         findings=findings,
-        notes=tuple(notes),
-        longest=reader.analysis.longest,
+        notes=(*application.notes, *_notes(log, application, totals.tasks)),
+        longest=analysis.longest,
     )
 
 
-def read_events(log: LogFiles, since: int = 0) -> EventReader:
+def read_events(log: LogFiles, since: int = 0) -> Analysis:
     """Read all files of a log, or raise an InputError if they hold no event."""
-    reader = EventReader(log.name, since)
-    application = reader.application
-    application.notes += log.notes
+    application = Application(log=log.name, notes=list(log.notes))
+    analysis = Analysis(application, since)
+    reader = EventReader(application, analysis.query_ended)
     for path in log.files:
         try:
             reader.read(read_lines(path, partial(_note_damage, application, path.name)))
@@ -84,7 +80,8 @@ def read_events(log: LogFiles, since: int = 0) -> EventReader:
             raise InputError(f"cannot read {os.fspath(path)!r} ({error.strerror or error}): check the file") from None
     if not any(name == "skipped" or name.startswith("SparkListener") for name in application.events):
         raise InputError(_why_not(log))
-    return reader
+    reader.finish()
+    return analysis
 
 
 def _open_jobs(application: Application) -> int:
@@ -93,16 +90,18 @@ def _open_jobs(application: Application) -> int:
     return max(started - ended, 0) if application.end is None else 0
 
 
-def _notes(log: LogFiles, application: Application) -> list[str]:
-    notes = []
+def _notes(log: LogFiles, application: Application, tasks: int) -> Iterator[str]:
     if application.malformed:
         lines = "one line is" if application.malformed == 1 else f"{application.malformed:,} lines are"
-        notes.append(f"{lines} not a readable event and left out")
+        yield f"{lines} not a readable event and left out"
     if log.running:
-        notes.append("this log is still being written: what is there so far was read")
+        yield "this log is still being written: what is there so far was read"
     elif application.end is None:
-        notes.append("the log ends early: the application still runs, or was killed")
-    return notes
+        yield "the log ends early: the application still runs, or was killed"
+    if tasks and not application.queries:
+        yield "the log holds no SQL or DataFrame query: stages and times are known, key columns are not"
+    if not tasks:
+        yield "no task ended in this log: there is nothing to diagnose"
 
 
 def _note_damage(application: Application, name: str, reason: str) -> None:

@@ -1,117 +1,9 @@
 """`Diagnosis`: what was found, worst first. The same object from a log, from data and from a running session."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
-KEY_SKEW = "key-skew"
-"""The kind of a finding that names a hot key; every other kind is something else that cost time."""
-
-
-@dataclass(frozen=True)
-class Remedy:
-    """What to do: a sentence, and the line to paste ('' if there is none)."""
-
-    text: str
-    code: str = ""
-
-
-@dataclass(frozen=True)
-class Bars:
-    """One bar per task: its height and its load, in order of launch. Long stages are thinned out."""
-
-    heights: tuple[float, ...]
-    """Seconds of a task; rows of a partition if data was counted."""
-    loads: tuple[float, ...]
-    left_out: int = 0
-    unit: str = "seconds"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that cost time: where, how much at most, why, and what to do about it."""
-
-    kind: str
-    text: str
-    """The finding in one line."""
-    lost: float = 0.0
-    """Seconds that could have been saved, at most; at least, if tasks did not finish."""
-    wall: float = 0.0
-    """Seconds that the stage took; for several stages, all of them."""
-    stage: int | None = None
-    stages: tuple[int, ...] = ()
-    """All stages with this operator and key at one place in the code; of a long stream, the first thousand."""
-    count: int = 1
-    """How many stages these are."""
-    unfinished: int = 0
-    """Tasks that did not finish: the log holds only a part of their time, so `lost` is then the least, not the most."""
-    expected: float = 0.0
-    """Seconds that the largest of them needs at the pace of the others, if that is known."""
-    worst: float = 0.0
-    """Seconds lost in the worst of them, which is `stage`."""
-    operator: str = ""
-    keys: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    """The names of the key columns alone."""
-    definitions: tuple[str, ...] = ()
-    """What to count in the data for each: the column that was read, SQL, or '' if the log does not show it."""
-    sources: tuple[str, ...] = ()
-    """What tells one operator from another by the same key: the keys of both sides of a join, and what is read."""
-    partitions: int | None = None
-    """Shuffle partitions before adaptive execution changed them."""
-    load: str = ""
-    """The load that explains the time: shuffle rows, shuffle bytes, rows of one side, output rows, …"""
-    busiest: float = 0.0
-    mean: float = 0.0
-    rows: tuple[float, float] | None = None
-    """Rows of the busiest task, and of the mean task."""
-    bytes: tuple[float, float] | None = None
-    tasks: int = 0
-    slots: int = 0
-    time: dict[str, float] = field(default_factory=dict)
-    """The parts of the wall time: even, skew, stragglers, waiting."""
-    adaptive: str = ""
-    call_site: str = ""
-    query: str = ""
-    remedies: tuple[Remedy, ...] = ()
-    """What to do, best first."""
-    bars: Bars | None = field(default=None, repr=False)
-    values: tuple[dict[str, Any], ...] = ()
-    """The hot keys as values with their rows and shares, if the data was counted."""
-    planned: float | None = None
-    """The busiest worker as a multiple of its even share if the rows are spread, if the data was counted."""
-
-    @property
-    def ratio(self) -> float:
-        """Return the load of the busiest task as a multiple of the mean."""
-        return self.busiest / self.mean if self.mean else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the finding as plain values."""
-        content = asdict(self)
-        content["ratio"] = self.ratio
-        content["remedies"] = [asdict(remedy) for remedy in self.remedies]
-        for name in ("lost", "wall"):
-            content[f"{name}_s"] = round(content.pop(name), 3)
-        content["time"] = {name: round(seconds, 3) for name, seconds in self.time.items()}
-        for name in ("rows", "bytes"):
-            pair = content[name]
-            content[name] = None if pair is None else {"busiest": pair[0], "mean": pair[1]}
-        return content
-
-
-@dataclass(frozen=True)
-class StageSummary:
-    """One stage in one line."""
-
-    stage: int
-    wall_s: float
-    tasks: int
-    slots: int
-    slowest_s: float
-    mean_s: float
-    what: str
-    call_site: str
+from keyspread.diagnosis.stages.finding import KEY_SKEW, Finding, StageSummary
 
 
 @dataclass(frozen=True)
@@ -140,9 +32,9 @@ class Diagnosis:
     @property
     def verdict(self) -> str:
         """Return the result in one sentence."""
-        from keyspread.diagnosis.wording import verdict
-
-        return verdict(self)
+        if self.facts.get("source") == "data":
+            return _of_data(self)
+        return _of_skew(self) if self.skew else _without_skew(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
@@ -173,11 +65,54 @@ class Diagnosis:
         return fragment(self)
 
 
-def sort_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return the findings in the order of a report: key skew first, then by seconds lost."""
-    return tuple(sorted(findings, key=lambda one: (one.kind != KEY_SKEW, -one.lost, -_unevenness(one), one.stage or 0)))
+def _of_skew(diagnosis: Diagnosis) -> str:
+    skew, whole = diagnosis.skew, diagnosis.facts.get("seconds")
+    # Stages that ran side by side lost the same seconds.
+    lost = diagnosis.facts.get("lost_to_skew_s") or sum(finding.lost for finding in skew)
+    keys = list(dict.fromkeys(", ".join(finding.keys) for finding in skew))
+    named = keys[0] if len(keys) == 1 else f"{', '.join(keys[:-1])} and {keys[-1]}"
+    share = f"{min(lost, whole):.1f} of {whole:.1f}" if whole else f"{lost:.1f}"
+    # The least of one finding and the most of another add up to neither.
+    unfinished = [bool(finding.unfinished) for finding in skew]
+    bound = "at least" if all(unfinished) else "about" if any(unfinished) else "at most"
+    return f"Key skew by {named}: {bound} {share} s lost."
 
 
-def _unevenness(finding: Finding) -> float:
-    """Return what orders the findings of data, which know no seconds."""
-    return finding.ratio if not finding.wall else 0.0
+def _without_skew(diagnosis: Diagnosis) -> str:
+    facts, findings = diagnosis.facts, diagnosis.findings
+    if not facts.get("tasks", 1):
+        return "Nothing to diagnose."
+    uneven = [finding for finding in findings if finding.kind == "uneven-input"]
+    if facts.get("queries") == 0:
+        seen = "Uneven tasks" if uneven else "No skew found"
+        return f"{seen}; whether a key is to blame is unknown, because the log names no key columns."
+    if any(finding.unfinished for finding in findings):
+        return "Unknown: tasks did not finish, and the log does not hold the rows that explain why."
+    keyless = [finding for finding in uneven if finding.load]
+    if keyless:
+        count = sum(finding.count for finding in keyless)
+        which = f"stage {keyless[0].stage} is" if count == 1 else f"{count:,} stages are"
+        return f"No key skew in the stages whose key the log names; {which} uneven without a key in the log."
+    if facts.get("unfinished"):
+        many = "one task" if facts["unfinished"] == 1 else f"{facts['unfinished']:,} tasks"
+        return f"No key skew in the tasks that finished; {many} did not finish."
+    if not facts.get("ended", 1):
+        return "Unknown: the log does not show when a task ended."
+    if facts.get("open_jobs"):
+        return (
+            "No key skew in the jobs that ended; the log stops while another one runs, and Spark writes what its "
+            "tasks did late: cancel it or stop the application, and diagnose the log again."
+        )
+    return "No key skew: no stage lost time to a hot key. There is nothing to spread."
+
+
+def _of_data(diagnosis: Diagnosis) -> str:
+    if not diagnosis.facts["rows"]:
+        return "Nothing to diagnose."
+    worst = max(diagnosis.skew or diagnosis.findings, key=lambda finding: finding.ratio)
+    busiest = f"the busiest of {diagnosis.facts['workers']:,} partitions has"
+    if diagnosis.skew:
+        return f"Key skew by {', '.join(worst.keys)}: {busiest} {worst.ratio:.1f} × its even share."
+    if any(finding.kind == "few-keys" for finding in diagnosis.findings):
+        return f"No hot key: {busiest} {worst.ratio:.2f} × its even share by chance."
+    return f"No key skew: {busiest} {worst.ratio:.2f} × its even share. You need nothing."

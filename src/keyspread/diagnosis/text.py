@@ -3,9 +3,11 @@
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-from keyspread.diagnosis.diagnosis import Bars, Diagnosis, Finding
-from keyspread.diagnosis.stages.adaptive import show_bytes
+from keyspread.diagnosis.diagnosis import Diagnosis
+from keyspread.diagnosis.stages.finding import Bars, Finding
+from keyspread.diagnosis.stages.remedies import show_bytes
 
 Line = list[tuple[str, str]]
 PLAIN, TITLE, GOOD, BAD, QUIET, CODE, HOT, COOL = "", "title", "good", "bad", "quiet", "code", "hot", "cool"
@@ -91,7 +93,7 @@ def _finding(number: int, finding: Finding, width: int) -> Iterator[Line]:
         yield [("   ", PLAIN), *_time_bar(finding, width - 3)]
         yield [("   ", PLAIN), *_parts_legend(finding)]
     if finding.bars is not None and len(finding.bars.heights) > 1:
-        yield [("   ", PLAIN), *sparkline(finding.bars, width - 24), (f"  {per_what(finding.bars)}", QUIET)]
+        yield [("   ", PLAIN), *_sparkline(finding.bars, width - 24), (f"  {per_what(finding.bars)}", QUIET)]
     for text in load_texts(finding):
         yield from _wrapped(text, width, "   ")
     if finding.adaptive:
@@ -178,20 +180,20 @@ def _parts_legend(finding: Finding) -> Line:
     return pieces
 
 
-def sparkline(bars: Bars, width: int) -> Line:
-    """Return the seconds of the tasks as marks, the busiest in another style; of many tasks the slowest per mark."""
-    seconds, loads = list(bars.heights), list(bars.loads)
-    if len(seconds) > width:
-        borders = [len(seconds) * place // width for place in range(width + 1)]
-        sections = [range(borders[i], borders[i + 1]) for i in range(width)]
-        slowest = [max(section, key=lambda task: seconds[task]) for section in sections if len(section)]
-        seconds, loads = [seconds[task] for task in slowest], [loads[task] for task in slowest]
-    most = max(seconds) or 1.0
+def is_hot(bars: Bars) -> list[bool]:
+    """Tell of every bar whether its load is much more than the mean."""
     mean = sum(bars.loads) / len(bars.loads)
-    return [
-        (_MARKS[round((len(_MARKS) - 1) * second / most)], HOT if load > 1.5 * mean else COOL)
-        for second, load in zip(seconds, loads, strict=True)
-    ]
+    return [load > 1.5 * mean for load in bars.loads]
+
+
+def _sparkline(bars: Bars, width: int) -> Line:
+    """Return the seconds of the tasks as marks, the busiest in another style; of many tasks the slowest per mark."""
+    tasks, most, hot = list(range(len(bars.heights))), max(bars.heights) or 1.0, is_hot(bars)
+    if len(tasks) > width:
+        borders = [len(tasks) * place // width for place in range(width + 1)]
+        tasks = [max(range(*section), key=bars.heights.__getitem__) for section in pairwise(borders)]
+    marks = [_MARKS[round((len(_MARKS) - 1) * bars.heights[task] / most)] for task in tasks]
+    return [(mark, HOT if hot[task] else COOL) for mark, task in zip(marks, tasks, strict=True)]
 
 
 def per_what(bars: Bars) -> str:
@@ -212,21 +214,20 @@ def kind_name(kind: str) -> str:
 
 
 def _other(finding: Finding, width: int) -> Iterator[Line]:
-    name = kind_name(finding.kind)
     stage = "" if finding.stage is None else f"stage {finding.stage}"
     if finding.count > 1:
         stage = f"{finding.count:,} stages"
     lost = f"{finding.lost:.1f} s" if finding.lost else ""
-    lead = f"  {name:<13} {stage:<10} {lost:>8}  "
-    body = textwrap.wrap(one_line(finding.text), max(width - len(lead), 20)) or [""]
-    yield [(f"  {name:<13}", TITLE), (f" {stage:<10}", QUIET), (f" {lost:>8}  ", PLAIN), (body[0], PLAIN)]
-    for line in body[1:]:
-        yield [(" " * len(lead), PLAIN), (line, PLAIN)]
+    head: Line = [(f"  {kind_name(finding.kind):<13}", TITLE), (f" {stage:<10}", QUIET), (f" {lost:>8}  ", PLAIN)]
+    lead = " " * sum(len(piece) for piece, _ in head)
+    width = max(width, len(lead) + 22)
+    (_, *first), *more = _wrapped(finding.text, width, lead)
+    yield [*head, *first]
+    yield from more
     for remedy in finding.remedies:
-        for line in textwrap.wrap(remedy.text, max(width - len(lead) - 2, 20)):
-            yield [(" " * len(lead), PLAIN), (line, QUIET)]
+        yield from _wrapped(remedy.text, width - 2, lead, QUIET)
         if remedy.code:
-            yield [(" " * len(lead), PLAIN), (one_line(remedy.code), CODE)]
+            yield [(lead, PLAIN), (one_line(remedy.code), CODE)]
 
 
 def _wrapped(text: str, width: int, lead: str, style: str = PLAIN) -> Iterator[Line]:

@@ -68,7 +68,7 @@ def _described(picture: Picture) -> str:
         if isinstance(part, Bars):
             said += [f"{bar.name}: {bar.text}" for bar in part.bars]
         elif isinstance(part, Columns):
-            said.append(f"{part.title}: busiest worker {part.busiest:.2f} times its even share")
+            said.append(f"{part.title}: the busiest of {part.unit} has {part.busiest:.2f} times the {part.line}")
     return "; ".join(said)
 
 
@@ -96,14 +96,14 @@ def _columns(part: Columns, width: int) -> tuple[int, list[str]]:
     even = bottom - _CHART * part.even / most
     out.append(f'<line class="ks-even" x1="0" x2="{width}" y1="{even:.1f}" y2="{even:.1f}"/>')
     count = (
-        f"{len(part.loads):,} workers"
+        f"{len(part.loads):,} {part.unit}"
         if len(loads) == len(part.loads)
-        else f"{len(part.loads):,} workers, busiest of each group"
+        else f"{len(part.loads):,} {part.unit}, busiest of each group"
     )
     legend = bottom + 16
     out.append(_text(0, legend, count, "ks-quiet", size=12))
     right = width
-    for text, mark in (("even share", "ks-even"), *((("hot keys", "ks-hot"),) if part.hot is not None else ())):
+    for text, mark in ((part.line, "ks-even"), *(((part.mark, "ks-hot"),) if part.hot is not None else ())):
         right -= 7 * len(text)
         out.append(_text(right, legend, text, "ks-quiet", size=12))
         if mark == "ks-even":

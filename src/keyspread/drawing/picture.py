@@ -17,6 +17,10 @@ class Columns:
     hot: Sequence[float] | None = None
     scale: float | None = None
     half: bool = False
+    unit: str = "workers"
+    """What the columns are, and below it what the line and the part of another colour are called."""
+    line: str = "even share"
+    mark: str = "hot keys"
 
     @property
     def even(self) -> float:

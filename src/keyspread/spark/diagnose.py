@@ -1,6 +1,5 @@
 """`diagnose`: which key of a DataFrame is skewed, by which values, and what to do about it."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -30,10 +29,9 @@ def diagnose(
 ) -> Diagnosis:
     """Return how Spark's own hash partitioning would load `workers` partitions by this key, exactly, and its hot keys.
 
-    `key` is the name of a column, a Column, or a list of them, which form one key. `candidate_keys` compares several.
-    `workers` is the number of shuffle partitions; by default that of the session. All rows are counted in one scan;
-    a second scan of a few hash buckets follows only if the first rows did not show all hot keys. With `sample` (a share
-    of the rows) only that share is counted, and every share has an error, which the result names.
+    All rows are counted in one scan; a second scan of a few hash buckets follows only if the first rows did not show
+    all hot keys. With `sample` (a share of the rows) only that share is counted, and every share has an error, which
+    the result names.
 
     Args:
         df: The rows, bounded.
@@ -73,23 +71,7 @@ def candidate_keys(
 
     `keys` is a list of keys, each as in `diagnose`. None stands for every column of a simple type.
 
-    Args:
-        df: The rows, bounded.
-        keys: The keys to compare, by default every column of a simple type.
-        workers: The number of shuffle partitions, by default that of the session.
-        threshold: The minimum share of a hot key, by default 1/(5·workers).
-        sample: The share of the rows that is counted, by default all.
-        seed: Chooses the sample.
-        title: The title of the diagnosis.
-
-    Returns:
-        The diagnosis, the most skewed key first.
-
-    Raises:
-        InputError: An argument is wrong; the message names it, the value and the remedy.
-
     >>> from keyspread.spark import session
-    >>> from keyspread.spark.diagnose import candidate_keys
     >>> rows = session().range(1000).selectExpr("if(id % 2 = 0, 0, id) AS customer", "id AS click")
     >>> candidate_keys(rows, workers=4).skew[0].columns
     ('customer',)
@@ -107,17 +89,17 @@ def candidate_keys(
     names = [key_texts(key) for key in columns]
     with described(df.sparkSession, f"counting {', '.join('+'.join(name) for name in names)}"):
         counted = natural_loads(rows, columns, workers, threshold)
-    loads = [_load(tuple(name), one, workers) for name, one in zip(names, counted, strict=True)]
+    loads = [_load(tuple(name), counts, workers) for name, counts in zip(names, counted, strict=True)]
     return data_diagnosis(title or "rows", loads, workers, share)
 
 
 def _simple_columns(df: DataFrame) -> list[KeyColumn]:
     """Return the columns that people group by: no structs, arrays or maps, and no name that occurs twice."""
     names = [field.name for field in df.schema if isinstance(field.dataType, AtomicType)]
-    found: list[KeyColumn] = [name for name in names if df.columns.count(name) == 1]
-    if not found:
+    columns: list[KeyColumn] = [name for name in names if df.columns.count(name) == 1]
+    if not columns:
         raise InputError(f"no column can be a key; the columns are {', '.join(df.columns) or 'none'}")
-    return found
+    return columns
 
 
 def _load(name: tuple[str, ...], counted: NaturalLoad, workers: int) -> KeyLoad:
@@ -132,5 +114,4 @@ def _load(name: tuple[str, ...], counted: NaturalLoad, workers: int) -> KeyLoad:
         hot=tuple((value.text, value.rows) for value in counted.hot),
         planned=int(planned.loads.max(initial=0)),
         pieces=pieces,
-        natural_limit=math.ceil(counted.total / workers) if workers else 0,
     )

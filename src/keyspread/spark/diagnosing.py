@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from keyspread.diagnosis.diagnose_log import diagnose_files, read_events
 from keyspread.diagnosis.diagnosis import Diagnosis
-from keyspread.diagnosis.log.log_files import LogFiles, find_logs
+from keyspread.diagnosis.log.files import LogFiles, find_logs
 from keyspread.errors import InputError
 
-_IN_BLOCKS = ("lz4", "lzf")
+_UNREADABLE = ("lz4", "lzf")
+"""The last block of lz4 is written only when the session stops, and lzf is not read at all."""
 _PATIENCE = 10.0
 _STEP = 0.1
 
@@ -35,9 +36,6 @@ def diagnosing(spark: SparkSession, *, show: bool = True) -> Iterator[Diagnosing
     Spark keeps what happened in each task only in its event log, so the session needs one, in a folder that this
     process can read: `spark.eventLog.enabled=true` and `spark.eventLog.dir=…` when Spark starts. Without it, one line
     says so before anything runs. This holds for Spark Connect too, whose server writes the log.
-
-        with keyspread.spark.diagnosing(spark):
-            orders.join(customers, "customer").write.parquet("out")
 
     The block yields an object whose `diagnosis` is set at the end; `show=False` prints nothing.
 
@@ -72,10 +70,10 @@ def _log_of(spark: SparkSession) -> Path:
             "and spark.eventLog.dir=FOLDER, or run the job and use keyspread diagnose on its log"
         )
     codec = _setting(spark, "spark.eventLog.compression.codec") or "zstd"
-    if codec in _IN_BLOCKS and (_setting(spark, "spark.eventLog.compress") or "").lower() == "true":
+    if codec in _UNREADABLE and (_setting(spark, "spark.eventLog.compress") or "").lower() == "true":
         raise InputError(
-            f"the event log is compressed with {codec}, whose last block is written only when the session stops: set "
-            "spark.eventLog.compression.codec=zstd, or use keyspread diagnose on the log after spark.stop()"
+            f"the event log is compressed with {codec}, which cannot be read while the session runs: start Spark with "
+            "spark.eventLog.compression.codec=zstd, the default"
         )
     folder = _setting(spark, "spark.eventLog.dir") or "/tmp/spark-events"
     path = folder.removeprefix("file:")
@@ -85,12 +83,12 @@ def _log_of(spark: SparkSession) -> Path:
         )
     name = _setting(spark, "spark.app.id") or ""
     local = Path(os.path.normpath(path))
-    found = [entry for entry in local.glob(f"*{name}*") if not entry.name.startswith(".")] if name else []
-    if not found:
+    logs = [entry for entry in local.glob(f"*{name}*") if not entry.name.startswith(".")] if name else []
+    if not logs:
         raise InputError(
             f"no event log of {name or 'this application'} in {folder}: this process must be able to read it"
         )
-    return max(found, key=lambda entry: entry.stat().st_mtime)
+    return max(logs, key=lambda entry: entry.stat().st_mtime)
 
 
 def _setting(spark: SparkSession, name: str) -> str | None:
@@ -108,9 +106,9 @@ def _settled(log: Path, begin: int) -> Diagnosis:
         if events["SparkListenerJobStart"] <= events["SparkListenerJobEnd"]:
             break
         time.sleep(_STEP)
-    found = diagnose_files(_running(log), begin)
+    diagnosis = diagnose_files(_running(log), begin)
     # A session that runs has a log without an end.
-    return replace(found, notes=tuple(note for note in found.notes if "ends early" not in note))
+    return replace(diagnosis, notes=tuple(note for note in diagnosis.notes if "ends early" not in note))
 
 
 def _running(log: Path) -> LogFiles:

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keyspread.diagnosis.diagnosis import Diagnosis, Finding
+from keyspread.diagnosis.diagnosis import Diagnosis
+from keyspread.diagnosis.stages.finding import Finding
 from keyspread.errors import InputError
 from keyspread.spark.capabilities import quiet_analysis
 from keyspread.spark.diagnose import candidate_keys
@@ -23,26 +25,23 @@ def with_values(diagnoses: Sequence[Diagnosis], df: DataFrame, *, sample: float 
 
     A key that the job computed (`customer % 50`) is computed again. A key that cannot be found in the data gets a note.
     """
-    wanted = {(finding.columns, finding.definitions, _workers(finding)) for one in diagnoses for finding in one.skew}
-    found: dict[tuple[_Key, int], Finding] = {}
+    asked = {(_key(finding), _workers(finding)) for diagnosis in diagnoses for finding in diagnosis.skew}
+    values: dict[tuple[_Key, int], tuple[dict[str, Any], ...]] = {}
     missing: dict[_Key, str] = {}
-    for workers in sorted({workers for _, _, workers in wanted}):
+    for workers in sorted({workers for _, workers in asked}):
         keys: dict[_Key, list[KeyColumn]] = {}
-        for columns, definitions, needed in sorted(wanted):
-            if needed != workers:
-                continue
+        for key in sorted(key for key, needed in asked if needed == workers):
             try:
-                keys[columns, definitions] = _in_data(df, columns, definitions)
+                keys[key] = _in_data(df, *key)
             except InputError as error:
-                missing[columns, definitions] = str(error)
+                missing[key] = str(error)
         if keys:
             # One scan for all keys with this number of partitions.
-            different = {tuple(key_texts(key)): key for key in keys.values()}
+            different = {tuple(key_texts(columns)): columns for columns in keys.values()}
             counted = candidate_keys(df, list(different.values()), workers, sample=sample)
-            by_name = {finding.keys: finding for finding in counted.findings}
-            for named, key in keys.items():
-                found[named, workers] = by_name[tuple(key_texts(key))]
-    return [_filled(one, found, missing) for one in diagnoses]
+            by_name = {finding.keys: finding.values for finding in counted.findings}
+            values |= {(key, workers): by_name[tuple(key_texts(columns))] for key, columns in keys.items()}
+    return [_filled(diagnosis, values, missing) for diagnosis in diagnoses]
 
 
 def _workers(finding: Finding) -> int:
@@ -75,15 +74,15 @@ def _in_data(df: DataFrame, columns: Sequence[str], definitions: Sequence[str]) 
     return list(key_columns(df, key))
 
 
-def _filled(diagnosis: Diagnosis, found: dict[tuple[_Key, int], Finding], missing: dict[_Key, str]) -> Diagnosis:
-    findings = [
-        replace(finding, values=found[_key(finding), _workers(finding)].values)
-        if (_key(finding), _workers(finding)) in found
-        else finding
+def _filled(
+    diagnosis: Diagnosis, values: dict[tuple[_Key, int], tuple[dict[str, Any], ...]], missing: dict[_Key, str]
+) -> Diagnosis:
+    findings = tuple(
+        replace(finding, values=values.get((_key(finding), _workers(finding)), finding.values))
         for finding in diagnosis.findings
-    ]
-    notes = [missing[key] for key in dict.fromkeys(map(_key, diagnosis.skew)) if key in missing]
-    return replace(diagnosis, findings=tuple(findings), notes=(*diagnosis.notes, *dict.fromkeys(notes)))
+    )
+    notes = dict.fromkeys(missing[key] for key in map(_key, diagnosis.skew) if key in missing)
+    return replace(diagnosis, findings=findings, notes=(*diagnosis.notes, *notes))
 
 
 def _key(finding: Finding) -> _Key:

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("typer")
 
 from keyspread.cli import main
-from made_logs import MadeLog, join_plan, skewed_log
+from made_logs import skewed_log
 
 
 @pytest.fixture
@@ -32,13 +32,6 @@ def test_the_findings_of_a_log(run, tmp_path):
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_no_skew_is_said_clearly(run, tmp_path):
-    log = MadeLog()
-    log.query(join_plan())
-    log.stage([10] * 8)
-    assert "No key skew: no stage lost time to a hot key" in run(log.end().write(tmp_path))[1]
-
-
 def test_json_and_a_page(run, tmp_path):
     code, out, err = run(skewed_log().write(tmp_path), "--json", "--html", tmp_path / "page.html")
     assert (code, err) == (0, "")
@@ -52,8 +45,7 @@ def test_json_and_a_page(run, tmp_path):
 
 def test_a_page_that_cannot_be_written(run, tmp_path):
     code, out, err = run(skewed_log().write(tmp_path), "--html", tmp_path / "nowhere" / "page.html")
-    assert (code, out) == (2, "")
-    assert "cannot be written" in err
+    assert (code, out, "cannot be written" in err) == (2, "", True)
 
 
 @pytest.mark.parametrize("named", ["log", "./log", "folder", "link"])
@@ -72,39 +64,13 @@ def test_a_page_never_overwrites_a_log(run, tmp_path, monkeypatch, named):
     assert [run(named, "--html", page)[0] for _ in range(2)] == [0, 0]  # a page may be written again
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [(["--key", "customer", "--workers", "0"], "--workers"), (["--data", "x.csv", "--workers", "7"], "--workers")],
-)
-def test_workers_that_mean_nothing_are_refused(run, tmp_path, options, message):
-    (tmp_path / "x.csv").write_text("customer\n1\n")
-    code, out, err = run(skewed_log().write(tmp_path), *options)
-    assert (code, out) == (2, "")
-    assert message in err
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "no file or folder"),
-        (b"", "is empty"),
-        (b"one,two\n1,2\n", "not an event log of Spark"),
-        (b"\xfd7zXZ\0\0", "not an event log of Spark but xz"),
-    ],
-)
-def test_bad_input_is_one_line(content, message, run, tmp_path):
-    path = tmp_path / "log"
-    if content is not None:
-        path.write_bytes(content)
-    code, out, err = run(path)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message in err
-
-
-def test_an_empty_folder_is_one_line(run, tmp_path):
-    code, out, err = run(tmp_path)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "no event log in the folder" in err
+def test_bad_input_is_one_line(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text").write_bytes(b"one,two\n1,2\n")
+    for name, message in (("none", "no file or folder"), ("empty", "no event log in"), ("text", "not an event log")):
+        code, out, err = run(tmp_path / name)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert message in err
 
 
 @pytest.fixture
@@ -120,13 +86,8 @@ def test_keys_of_a_file(run, spark, orders):
     (table,) = json.loads(out)["applications"]
     assert [finding["keys"] for finding in table["findings"]] == [["customer"], ["region"]]
     assert table["findings"][0]["values"][0]["key"] == "7"
-
-
-def test_any_column_of_a_file(run, spark, orders):
-    code, out, _ = run(orders, "--any", "--workers", "8")
-    assert code == 0
-    assert "Key skew by customer" in out
-    assert "region" in out
+    every = json.loads(run(orders, "--any", "--workers", "8", "--json")[1])["applications"][0]
+    assert every["findings"] == table["findings"]
 
 
 def test_the_keys_of_a_log_in_a_file(run, spark, orders, tmp_path):
@@ -139,6 +100,8 @@ def test_the_keys_of_a_log_in_a_file(run, spark, orders, tmp_path):
     ("arguments", "message"),
     [
         (["--workers", "8"], "--workers is for counting data"),
+        (["--key", "customer", "--workers", "0"], "--workers"),
+        (["--data", "nowhere.csv", "--workers", "7"], "--workers is not for --data"),
         (["--key", "a", "--any"], "--any counts every column"),
         (["--key", "a", "--data", "x.csv"], "leave out --key and --any"),
         (["other", "--key", "a"], "count one file, folder or table, got 2"),

@@ -4,8 +4,9 @@ import random
 
 import pytest
 
+from keyspread.diagnosis import diagnose_log
 from keyspread.diagnosis.log.compression import Damage, codec_of, read_blocks, read_lines
-from keyspread.diagnosis.log.lzf import decompress
+from keyspread.errors import InputError
 from made_logs import CODECS, skewed_log
 
 DATA = skewed_log().data * 5 + b"aaaaaaaaaaaaaaaaaaaaaa\n" * 30
@@ -27,13 +28,7 @@ def test_the_bytes_come_back(codec, tmp_path):
     path.write_bytes(CODECS[codec](DATA))
     assert read(path) == (DATA, False)
     assert codec_of(path.read_bytes()) == (None if codec == "plain" else codec)
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_lines_do_not_depend_on_blocks(codec, tmp_path):
-    path = tmp_path / "log"
-    path.write_bytes(CODECS[codec](DATA))
-    assert list(read_lines(path, pytest.fail)) == DATA.splitlines()
+    assert list(read_lines(path, pytest.fail)) == DATA.splitlines()  # whatever the blocks
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -69,31 +64,6 @@ def test_concatenated_files_are_read_to_the_end(tmp_path):
         assert read(path) == (DATA + DATA, False), codec
 
 
-def test_lzf_refuses_references_before_the_start():
-    assert decompress(bytes([0x20, 5]), 3) is None
-    assert decompress(bytes([0, 65, 0x60, 0]), 6) == b"AAAAAA"
-    assert decompress(bytes([0, 65, 0x60]), 6) is None
-
-
-def test_a_long_line_is_joined_once(tmp_path, monkeypatch):
-    """Joining piece by piece would copy the line again for each of its blocks."""
-    path = tmp_path / "log"
-    line = b'{"Event":"x","a":"' + b"y" * (64 << 20) + b'"}'
-    path.write_bytes(line + b"\n{}\n")
-    copied = 0
-
-    class Counted(bytes):
-        def __add__(self, other):
-            nonlocal copied
-            copied += len(self) + len(other)
-            return Counted(bytes.__add__(self, other))
-
-    blocks = [Counted(block) for block in read_blocks(path)]
-    monkeypatch.setattr("keyspread.diagnosis.log.compression.read_blocks", lambda _: iter(blocks))
-    assert list(read_lines(path, pytest.fail)) == [line, b"{}"]
-    assert copied <= len(line)
-
-
 def test_a_file_without_ends_of_lines_that_is_no_log_is_given_up_early(tmp_path):
     path = tmp_path / "log"
     path.write_bytes(b"\x00" * (16 << 20))
@@ -101,3 +71,35 @@ def test_a_file_without_ends_of_lines_that_is_no_log_is_given_up_early(tmp_path)
     (line,) = read_lines(path, notes.append)
     assert len(line) < 2 << 20
     assert notes == ["a line that is no event has no end"]
+
+
+def test_a_long_line_is_read_and_a_mark_before_it_is_not(tmp_path):
+    line = b'{"Event":"x","a":"' + b"y" * (3 << 20) + b'"}'
+    (tmp_path / "log").write_bytes(b"\xef\xbb\xbf" + line + b"\n{}\n\n" + line)
+    assert list(read_lines(tmp_path / "log", pytest.fail)) == [line, b"{}", b"", line]
+
+
+def test_lzf_is_refused_in_one_line_also_beside_other_logs(tmp_path):
+    skewed_log().write(tmp_path, "good")
+    (tmp_path / "lzf").write_bytes(b"ZV\x01\x00\x10\x10\x00")
+    with pytest.raises(InputError, match=r"lzf' is compressed with lzf, which is not read: run the job with spark\."):
+        diagnose_log(tmp_path / "lzf")
+    good, bad = diagnose_log(tmp_path)
+    assert (len(good.skew), "compressed with lzf" in bad.notes[0]) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b'{"a": 1}\n', "not an event log of Spark: it must be lines of JSON"),
+        (b'{"Event":"click"}\n', "not an event log of Spark: it must be lines of JSON"),
+        (b"BZh91AY", "not an event log of Spark but bzip2: decompress it first"),
+        (b"\x28\xb5\x2f\xfd\0\0\0", "zstd data that is damaged"),
+    ],
+)
+def test_what_is_no_log_is_refused_in_one_line(content, message, tmp_path):
+    (tmp_path / "log").write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        diagnose_log(tmp_path / "log")
+    assert "\n" not in str(caught.value)

@@ -1,11 +1,13 @@
-"""Key columns from the text of a plan."""
+"""Key columns from the text of a plan, and expressions of a plan as SQL: the same, or none."""
 
 import pytest
 
 from keyspread.diagnosis.log.expressions import (
+    as_sql,
     bare,
     definitions,
     partitioning,
+    quoted,
     shown,
     split_arguments,
     without_null_safety,
@@ -48,32 +50,88 @@ def test_shown(name, definition, expected):
     assert shown(name, definition) == expected
 
 
-@pytest.mark.parametrize(
-    ("expression", "column"),
-    [
-        ("customer#1", "customer#1"),
-        ("cast(customer#1 as bigint)", "customer#1"),
-        ("cast(cast(customer#1 as bigint) as decimal(20,0))", "customer#1"),
-        ("knownfloatingpointnormalized(normalizenanandzero(x#1))", "x#1"),
-        ("cast(lower(name#1) as bigint)", "cast(lower(name#1) as bigint)"),
-        ("cast((a#1 + b#2) as bigint)", "cast((a#1 + b#2) as bigint)"),
-        ("cast(at#1 as date)", "cast(at#1 as date)"),  # many times are one day
-    ],
-)
-def test_what_spark_adds_is_not_part_of_the_key(expression, column):
-    assert bare(expression) == column
+def test_what_spark_adds_is_not_part_of_the_key():
+    for added in ("cast(x#1 as bigint)", "cast(cast(x#1 as bigint) as decimal(20,0))", "normalizenanandzero(x#1)"):
+        assert bare(added) == "x#1"
+    for own in ("cast(lower(name#1) as bigint)", "cast((a#1 + b#2) as bigint)", "cast(at#1 as date)"):
+        assert bare(own) == own
 
 
-def test_definitions():
+def test_definitions_arguments_and_null_safe_keys():
     assert definitions("Project [(a#1 % 50) AS b#2, c#3, 1 AS 1#825]") == {"b#2": "(a#1 % 50)", "1#825": "1"}
     assert definitions("Filter (a#1 > 2)") == {}
-
-
-def test_split_arguments():
     assert split_arguments("a, f(b, [c, d]), 'x, y', `p, q`") == ["a", "f(b, [c, d])", "'x, y'", "`p, q`"]
-
-
-def test_null_safe_keys():
     keys = ["coalesce(a#1L, 0)", "isnull(a#1L)", "b#2"]
     assert without_null_safety(keys) == (["a#1L", "b#2"], [True, False])
     assert without_null_safety(["coalesce(a#1L, 0)", "b#2"]) == (["coalesce(a#1L, 0)", "b#2"], [False, False])
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("customer#2L % 50", "customer % 50"),
+        ("cast(at#5 as date)", "cast(at as date)"),
+        ("pmod((a#1 + b#2L), 10)", "pmod((a + b), 10)"),
+        ("((a#1 <=> b#2) AND NOT (c#3 = d#4))", "((a <=> b) AND NOT (c = d))"),
+        ("größe.x#1", "`größe.x`"),
+        ("year(at#7-T600000ms)", "year(at)"),
+        ("-amount#1L", "-amount"),
+        ("substring(a#1, 1, 3)", "substring(a, 1, 3)"),
+        ("(cast(a#1 as double) / 3.0)", "(cast(a as double) / 3.0)"),
+        ("concat(a#1, upper(a#1))", "concat(a, upper(a))"),
+    ],
+)
+def test_what_a_plan_shows_exactly(expression, expected):
+    assert as_sql(expression) == expected
+
+
+# Texts of letters, signs, digits and words of SQL: a plan prints them without quotes.
+TEXTS = [
+    "",
+    "none",
+    "-",
+    "/",
+    "(",
+    "=",
+    "#",
+    "007",
+    "1",
+    "1 + 2",
+    "-1",
+    "null",
+    "true",
+    "True",
+    "and",
+    "b#2 - x",
+    "2020-10-10",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("around", ["concat(a#1, {}, c#3)", "coalesce(a#1, {})", "a#1 = {}"])
+def test_what_may_be_a_text_is_refused(text, around):
+    assert as_sql(around.format(text)) is None
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "xxhash64(a#1, 42)",  # the seed is no argument in SQL
+        "if (isnull(a#1)) b#2 else c#3",
+        "CASE WHEN (a#1 > b#2) THEN null ELSE a#1 END",
+        "date_trunc(hour, at#1, Some(Etc/UTC))",
+        "upper(client id#5)",
+        "my_function(a#1)#7",
+        "pythonUDF0#12 + x",
+        "a#1 b#2",
+        "a#1--b#2",
+        "(a#1",
+    ],
+)
+def test_what_sql_reads_in_another_way_is_refused(expression):
+    assert as_sql(expression) is None
+
+
+def test_names():
+    names = {"a": "a", "a b": "`a b`", "a.b": "`a.b`", "a`b": "`a``b`", "Größe": "`Größe`"}
+    assert {name: quoted(name) for name in names} == names

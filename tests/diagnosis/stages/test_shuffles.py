@@ -3,7 +3,7 @@
 import pytest
 
 from keyspread.diagnosis import diagnose_log
-from made_logs import EVEN, HOT, SQL, MadeLog, exchange, node
+from made_logs import HOT, SQL, MadeLog, exchange, node
 
 SECONDS = [1 + rows / 1000 for rows in HOT]
 
@@ -57,16 +57,6 @@ def test_a_cache_is_as_uneven_as_when_it_was_filled(tmp_path):
     assert finding.adaptive == "on; the plan of this query is not adaptive"
     assert finding.remedies[0].code == 'keyspread.spark.spread(df, "customer", workers=16).cache()'
     assert not diagnosis.others
-
-
-def test_an_even_cache_is_no_skew(tmp_path):
-    log = MadeLog()
-    log.query(cache_plan("Project"))
-    log.stage([0] * 16, input_rows=[1] * 16, seconds=SECONDS, more={60: EVEN})
-    for event in log.events:
-        if event["Event"] == "SparkListenerTaskEnd":
-            del event["Task Info"]["Accumulables"][:2]
-    assert not diagnosed(log, tmp_path).skew
 
 
 def test_a_cache_that_is_filled_names_its_exchange_afterwards(tmp_path):

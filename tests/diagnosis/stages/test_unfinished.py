@@ -56,12 +56,6 @@ def test_a_stage_that_is_cut_in_the_middle_is_no_skew(tmp_path):
         assert "did not finish" in diagnosis.verdict
 
 
-def test_one_of_few_rows_is_no_skew_when_the_log_stops(tmp_path):
-    rows = [1 if task % 8 == 3 else 0 for task in range(16)]
-    (diagnosis,) = diagnose_log(killed(rows, (11,), ended="nothing").write(tmp_path))
-    assert not diagnosis.skew
-
-
 def test_behind_a_partial_aggregation_the_bytes_show_it(tmp_path):
     """collect_list: every task reads one row per key and map task, but the lists of a hot key are long."""
     log = MadeLog()
@@ -86,12 +80,6 @@ def test_tasks_that_hang_without_more_rows_are_not_called_skew(tmp_path):
     assert "window by customer" in finding.text
     assert finding.remedies[0].text.endswith("keyspread diagnose DATA --key customer")
     assert diagnosis.verdict.startswith("Unknown: tasks did not finish")
-
-
-def test_before_spark_wrote_what_was_written_nothing_is_guessed(tmp_path):
-    (diagnosis,) = diagnose_log(killed(written=0).write(tmp_path))
-    assert not diagnosis.skew
-    assert [one.kind for one in diagnosis.others] == ["unfinished"]
 
 
 def test_a_job_that_was_cancelled_or_failed_four_times(tmp_path):

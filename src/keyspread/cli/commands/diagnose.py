@@ -1,5 +1,6 @@
 """`keyspread diagnose`: which stage lost time to skew, by which key, how much, and what to do."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -138,25 +139,22 @@ def _count(path: str, options: DataOptions, diagnoses: "Sequence[Diagnosis]") ->
             return [candidate_keys(rows, keys or None, workers, sample=options.sample, title=path)]
 
 
+_FILES = (".csv", ".tsv", ".tab", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".gz")
+
+
 def _is_table(path: str) -> bool:
     """Tell whether a name is that of a table: no such file, no folder in it, no ending of a file."""
-    import os
-
-    from keyspread.streams.readers.formats import FORMAT_BY_ENDING
-
-    ending = path.rpartition(".")[2].lower()
-    return not os.path.exists(path) and "/" not in path and "*" not in path and ending not in FORMAT_BY_ENDING
+    is_name = "/" not in path and "*" not in path and not path.lower().endswith(_FILES)
+    return is_name and not os.path.exists(path)
 
 
 def _rows(session: "SparkSession", path: str, files: Any, names: list[str]) -> "DataFrame":
     if files is None:
-        from keyspread.errors import KeyspreadError
+        from pyspark.errors import AnalysisException
 
         try:
             return session.table(path)
-        except KeyspreadError:
-            raise
-        except Exception:
+        except AnalysisException:
             raise InputError(f"there is no file and no table {path!r}: name a file, a folder or a table") from None
     from keyspread.job.sources import CSV, file_source
 
@@ -168,8 +166,6 @@ def _rows(session: "SparkSession", path: str, files: Any, names: list[str]) -> "
 
 def _refuse_overwriting(html: str | None, given: Sequence[str]) -> None:
     """Refuse a page in the place of what is read: a log, or a file in a folder of logs that is no page itself."""
-    import os
-
     if html is None or not os.path.isfile(html):
         return
     for path in given:

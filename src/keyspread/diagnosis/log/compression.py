@@ -1,9 +1,13 @@
 """Read the lines of one log file. Its first bytes name the codec, not its name; a cut file gives what is there.
 
-Spark compresses logs with zstd (the default since 3.0), or with lz4, lzf and snappy in framings of their own, which
-no command-line tool reads: blocks with a header each. gzip is what people and Databricks do to finished logs.
+Spark compresses logs with zstd (the default since 3.0), or with lz4 and snappy in framings of their own, which no
+command-line tool and no library of ours reads: blocks with a header each. gzip is what people and Databricks do to
+finished logs. The fourth codec of Spark, lzf, is refused in one line.
 """
 
+import gzip
+import io
+import os
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -11,6 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+
+from keyspread.errors import InputError
 
 BLOCK = 1 << 18
 _SALVAGE_BLOCK = 128
@@ -27,7 +33,7 @@ _MAGIC = {
     "gzip": b"\x1f\x8b",
     "lz4": b"LZ4Block",
     "snappy": b"\x82SNAPPY\x00",
-    "lzf": b"ZV",
+    "lzf": b"ZV\x01",
 }
 _FOREIGN = {
     b"BZh": "bzip2",
@@ -54,32 +60,47 @@ def foreign_codec(head: bytes) -> str | None:
     return next((name for magic, name in _FOREIGN.items() if head.startswith(magic)), None)
 
 
+def looks_like_log(head: bytes) -> bool:
+    """Tell whether a file that starts like this may be an event log: compressed by Spark, or an object of JSON."""
+    return codec_of(head) is not None or head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{"
+
+
 def read_lines(path: Path, damaged: Callable[[str], None]) -> Iterator[bytes]:
     """Yield the lines of a file without their ends. `damaged` is called once if the file breaks off."""
-    pieces: list[bytes] = []  # of a line that goes on: joined once, or a long one would take quadratic time
-    size, first = 0, True
-    try:
-        for block in read_blocks(path):
-            block = block.removeprefix(_BYTE_ORDER_MARK) if first else block
-            first = first and not block
-            head, end, rest = block.partition(b"\n")
-            pieces.append(head)
-            size += len(head)
-            if end:
-                yield b"".join(pieces)
-                *lines, last = rest.split(b"\n")
-                yield from lines
-                pieces, size = [last], len(last)
-            elif size > _LONGEST_LINE or (size > _UNCLEAR and not _starts_an_event(pieces)):
-                raise Damage("a line that is no event has no end")
-    except Damage as damage:
-        damaged(str(damage))
-    if size:
-        yield b"".join(pieces)
+    stream = io.BufferedReader(_Blocks(read_blocks(path), damaged), BLOCK)
+    mark = _BYTE_ORDER_MARK
+    while line := stream.readline(_UNCLEAR):
+        line, mark = line.removeprefix(mark), b""
+        if len(line) >= _UNCLEAR - len(_BYTE_ORDER_MARK) and not line.endswith(b"\n"):
+            if not line[:64].lstrip().startswith(b"{"):
+                damaged("a line that is no event has no end")
+                yield line
+                return
+            line += stream.readline(_LONGEST_LINE)
+        yield line.removesuffix(b"\n")
 
 
-def _starts_an_event(pieces: list[bytes]) -> bool:
-    return b"".join(pieces[:2])[:64].lstrip().startswith(b"{")
+class _Blocks(io.RawIOBase):
+    """Blocks of bytes as a file, which ends where the blocks are damaged."""
+
+    def __init__(self, blocks: Iterator[bytes], damaged: Callable[[str], None]) -> None:
+        self._blocks, self._damaged, self._rest = blocks, damaged, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            while not self._rest:
+                self._rest = next(self._blocks)
+        except StopIteration:
+            return 0
+        except Damage as damage:
+            self._damaged(str(damage))
+            return 0
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
 
 
 def read_blocks(path: Path) -> Iterator[bytes]:
@@ -96,46 +117,30 @@ def _plain(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _gzip(file: BinaryIO) -> Iterator[bytes]:
-    decoder = zlib.decompressobj(31)
     try:
-        while block := file.read(BLOCK):
-            while block:
-                # A small compressed block may unpack to a thousand times its size.
-                yield decoder.decompress(block, 4 * BLOCK)
-                block = decoder.unconsumed_tail
-                if decoder.eof:
-                    block = decoder.unused_data
-                    decoder = zlib.decompressobj(31)
-                    if not block.startswith(_MAGIC["gzip"]):
-                        block = b"" if not block.strip(b"\0") else block
-    except zlib.error as error:
+        with gzip.GzipFile(fileobj=file) as stream:
+            while block := stream.read1(BLOCK):
+                yield block
+    except (OSError, EOFError, zlib.error) as error:
         raise Damage(f"gzip: {error}") from None
-    yield decoder.flush()
 
 
 def _zstd(file: BinaryIO) -> Iterator[bytes]:
     done = 0
-    try:
-        with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
-            while block := stream.read(BLOCK):
-                done += len(block)
-                yield block
-        return
-    except (OSError, pa.ArrowException):
-        pass
-    # Arrow drops the bytes of the read that failed: read again, in small steps from there on.
-    yield from _zstd_rest(file.name, done)
-
-
-def _zstd_rest(name: Any, done: int) -> Iterator[bytes]:
-    try:
-        with open(name, "rb") as file, pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
-            while done > 0:
-                done -= len(stream.read(min(done, BLOCK)))
-            while block := stream.read(_SALVAGE_BLOCK):
-                yield block
-    except (OSError, pa.ArrowException):
-        raise Damage("the zstd data breaks off") from None
+    # Arrow drops the bytes of the read that fails: then read again, in small steps from there on.
+    for step in (BLOCK, _SALVAGE_BLOCK):
+        try:
+            with pa.CompressedInputStream(pa.OSFile(os.fspath(file.name)), "zstd") as stream:
+                skipped = 0
+                while skipped < done:
+                    skipped += len(stream.read(min(done - skipped, BLOCK)))
+                while block := stream.read(step):
+                    done += len(block)
+                    yield block
+            return
+        except (OSError, pa.ArrowException):
+            continue
+    raise Damage("the zstd data breaks off")
 
 
 def _lz4(file: BinaryIO) -> Iterator[bytes]:
@@ -144,15 +149,11 @@ def _lz4(file: BinaryIO) -> Iterator[bytes]:
         if len(header) < 21 or not header.startswith(_MAGIC["lz4"]):
             raise Damage("the lz4 data breaks off")
         token, packed, size, _ = struct.unpack("<BIII", header[8:])
-        if packed > _LIMIT or size > _LIMIT:
-            raise Damage("the lz4 data is damaged")
-        data = file.read(packed)
-        if token & 0xF0 == 0x10:
+        data = _block(file, packed, size, "lz4")
+        if token & 0xF0 == 0x10:  # a block that did not shrink
             yield data
-        elif len(data) == packed and size:
+        elif size:
             yield _decompress(codec, data, size, "lz4")
-        if len(data) < packed:
-            raise Damage("the lz4 data breaks off")
 
 
 def _snappy(file: BinaryIO) -> Iterator[bytes]:
@@ -164,27 +165,28 @@ def _snappy(file: BinaryIO) -> Iterator[bytes]:
             continue
         if len(length) < 4:
             raise Damage("the snappy data breaks off")
-        packed = int.from_bytes(length, "big")
-        data = file.read(packed) if packed <= _LIMIT else b""
-        if len(data) < packed:
-            raise Damage("the snappy data breaks off")
-        yield _decompress(codec, data, _snappy_size(data), "snappy")
+        data = _block(file, int.from_bytes(length, "big"), 0, "snappy")
+        size = 0  # after decompression: the first bytes, 7 bits each, lowest first
+        for place, byte in enumerate(data[:5]):
+            size |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                break
+        yield _decompress(codec, data, size, "snappy")
 
 
-def _snappy_size(data: bytes) -> int:
-    """Return the size after decompression: the first bytes, 7 bits each, lowest first."""
-    size = 0
-    for place, byte in enumerate(data[:5]):
-        size |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            break
-    if size > _LIMIT:
-        raise Damage("the snappy data is damaged")
-    return size
+def _block(file: BinaryIO, packed: int, size: int, name: str) -> bytes:
+    if packed > _LIMIT or size > _LIMIT:
+        raise Damage(f"the {name} data is damaged")
+    data = file.read(packed)
+    if len(data) < packed:
+        raise Damage(f"the {name} data breaks off")
+    return data
 
 
 def _decompress(codec: Any, data: bytes, size: int, name: str) -> bytes:
     try:
+        if size > _LIMIT:
+            raise ValueError("impossible size")
         unpacked: bytes = codec.decompress(data, decompressed_size=size, asbytes=True)
     except (OSError, pa.ArrowException, ValueError):
         raise Damage(f"the {name} data is damaged") from None
@@ -192,20 +194,10 @@ def _decompress(codec: Any, data: bytes, size: int, name: str) -> bytes:
 
 
 def _lzf(file: BinaryIO) -> Iterator[bytes]:
-    from keyspread.diagnosis.log.lzf import decompress
-
-    while header := file.read(5):
-        if len(header) < 5 or not header.startswith(_MAGIC["lzf"]) or header[2] > 1:
-            raise Damage("the lzf data breaks off")
-        size = int.from_bytes(header[3:5], "big")
-        if header[2] == 0:
-            yield file.read(size)
-            continue
-        original = int.from_bytes(file.read(2), "big")
-        unpacked = decompress(file.read(size), original)
-        if unpacked is None:
-            raise Damage("the lzf data is damaged")
-        yield unpacked
+    raise InputError(
+        f"{os.fspath(file.name)!r} is compressed with lzf, which is not read: run the job with "
+        "spark.eventLog.compression.codec=zstd, the default, or name another log"
+    )
 
 
 _READERS: dict[str | None, Callable[[BinaryIO], Iterator[bytes]]] = {

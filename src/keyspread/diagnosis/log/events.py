@@ -8,17 +8,27 @@ A task that never ends is known by its start alone. The starts are not parsed: e
 """
 
 import json
+import json.scanner
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from keyspread.diagnosis.diagnosis import Finding
-from keyspread.diagnosis.log import deep_json
-from keyspread.diagnosis.log.application import Application, Query, Stage
-from keyspread.diagnosis.log.plan_tree import OUTPUT_ROWS, PYTHON_START, WRITE_METRICS, PlanTree
-from keyspread.diagnosis.log.tasks import COLUMNS, FAILED, KILLED, RUNNING, SUCCEEDED
-from keyspread.diagnosis.stages.analysis import Analysis
+from keyspread.diagnosis.log.application import (
+    COLUMNS,
+    FAILED,
+    KILLED,
+    OUTPUT_ROWS,
+    PYTHON_START,
+    RUNNING,
+    SUCCEEDED,
+    WRITE_METRICS,
+    Application,
+    PlanTree,
+    Query,
+    Stage,
+)
 
 _fast_loads: Callable[[bytes], Any]
 try:
@@ -43,17 +53,19 @@ _STARTED = re.compile(rb'"Stage ID":(\d+),"Stage Attempt ID":(\d+),"Task Info":\
 _PARSE_ERRORS = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError, RecursionError)
 _WANTED_ENDS = ("idle", "decommission", "shutdown", "killed by driver", "explicit termination", "sc.stop")
 _LONGEST_TASK = 366 * 86_400_000
+_DEEPEST = 100_000
+"""Calls within each other while a deep plan is read, two per level."""
 _READ_METRICS = ("records read", "local bytes read", "remote bytes read")
 _EXCHANGE_METRICS = {*_READ_METRICS, *WRITE_METRICS}
 _PRODUCERS = ("Join", "Generate", "Expand", "CartesianProduct", "InMemoryTableScan")
 
 
 class EventReader:
-    """The application that the events fed so far describe."""
+    """Fills an application from the lines of its log; `query_ended` is called with the number of every ended query."""
 
-    def __init__(self, log: str, since: int = 0) -> None:
-        self.application = Application(log=log)
-        self.analysis = Analysis(self.application, since)
+    def __init__(self, application: Application, query_ended: Callable[[int], None]) -> None:
+        self.application = application
+        self._query_ended = query_ended
         self._executors: dict[str, int] = {}
         self._running: dict[tuple[int, int], dict[int, bytes]] = {}  # stage and attempt -> task -> its start
         self._over = False  # whether what follows is of another log
@@ -105,12 +117,11 @@ class EventReader:
         except _PARSE_ERRORS:
             application.malformed += 1
 
-    def finish(self) -> tuple[Finding, ...]:
-        """Return every finding. What runs now did not end in this log."""
+    def finish(self) -> None:
+        """Take the end of the log: what runs now did not end in it."""
         ended = max(self._last, self.application.end or 0)
         for number in list(self._running):
             self._leave_running(number, ended)
-        return self.analysis.finish()
 
     def _log_start(self, event: dict[str, Any]) -> None:
         self.application.version = self.application.version or str(event.get("Spark Version", ""))
@@ -160,11 +171,9 @@ class EventReader:
             self.application.lost_executors += 1
 
     def _job_start(self, event: dict[str, Any]) -> None:
-        job = int(event["Job ID"])
         execution = (event.get("Properties") or {}).get("spark.sql.execution.id")
         for id in event.get("Stage IDs") or ():
             stage = self._stage(int(id), 0)
-            stage.job = job
             if execution is not None:
                 stage.execution = int(execution)
         for info in event.get("Stage Infos") or ():
@@ -180,12 +189,12 @@ class EventReader:
         execution = (event.get("Properties") or {}).get("spark.sql.execution.id")
         if execution is not None:
             stage.execution = int(execution)
-        for one in info.get("Accumulables") or ():
-            id, name = int(one["ID"]), one.get("Name")
+        for added in info.get("Accumulables") or ():
+            id, name = int(added["ID"]), added.get("Name")
             if id in self._of_stage or name in _EXCHANGE_METRICS:
                 stage.accumulators.add(id)
                 if id in self._written or name in WRITE_METRICS:
-                    self.application.written[id] = int(one.get("Value", 0))
+                    self.application.written[id] = int(added.get("Value", 0))
 
     def _describe(self, info: dict[str, Any]) -> Stage:
         stage = self._stage(int(info["Stage ID"]), int(info.get("Stage Attempt ID", 0)))
@@ -193,7 +202,6 @@ class EventReader:
             stage.name = str(info.get("Stage Name", ""))
             stage.number_of_tasks = int(info.get("Number of Tasks", 0))
             stage.parents = tuple(int(id) for id in info.get("Parent IDs") or ())
-            stage.scopes = tuple(dict.fromkeys(_scope(rdd) for rdd in info.get("RDD Info") or ()))
         return stage
 
     def _stage(self, id: int, attempt: int) -> Stage:
@@ -203,7 +211,7 @@ class EventReader:
             stage = stages[id, attempt] = Stage(id, attempt)
             first = stages.get((id, 0))
             if first is not None:
-                stage.execution, stage.job = first.execution, first.job
+                stage.execution = first.execution
         return stage
 
     def _task_start(self, line: bytes) -> None:
@@ -229,16 +237,14 @@ class EventReader:
         metrics = event.get("Task Metrics") or {}
         shuffle = metrics.get("Shuffle Read Metrics") or {}
         incoming = metrics.get("Input Metrics") or {}
-        outgoing = metrics.get("Output Metrics") or {}
-        written = metrics.get("Shuffle Write Metrics") or {}
         executor = str(info.get("Executor ID", ""))
         wanted = self._wanted
         measured: dict[int, int] = {}
-        for one in info.get("Accumulables") or ():
-            id = one["ID"]
+        for added in info.get("Accumulables") or ():
+            id = added["ID"]
             # The plan of a cache may name its exchange only when the cache is filled.
-            if id in wanted or one.get("Name") in _READ_METRICS:
-                measured[id] = int(one.get("Update", 0))
+            if id in wanted or added.get("Name") in _READ_METRICS:
+                measured[id] = int(added.get("Update", 0))
         launch, finish = _task_times(info)
         values = (
             int(info.get("Index", 0)),
@@ -251,10 +257,7 @@ class EventReader:
             shuffle.get("Remote Bytes Read", 0) + shuffle.get("Local Bytes Read", 0),
             incoming.get("Records Read", 0),
             incoming.get("Bytes Read", 0),
-            outgoing.get("Records Written", 0),
-            written.get("Shuffle Records Written", 0),
             metrics.get("Disk Bytes Spilled", 0),
-            metrics.get("JVM GC Time", 0),
         )
         number = int(event["Stage ID"]), int(event.get("Stage Attempt ID", 0))
         self._stage(*number).tasks.append(values, measured)
@@ -273,7 +276,7 @@ class EventReader:
             query.details = str(event.get("details") or "")
             changed = event.get("modifiedConfigs") or {}
             query.settings = {str(name): str(value) for name, value in changed.items()}
-        plan = PlanTree.parse(event["sparkPlanInfo"])
+        plan = PlanTree(event["sparkPlanInfo"])
         before = self._named.get(id, set())
         named = set(before)
         for node in plan.nodes:
@@ -298,9 +301,9 @@ class EventReader:
         ended = _time(event.get("time")) or self._last
         self._last = max(self._last, ended)
         stages = self.application.stages
-        for number in [one for one in self._running if one in stages and stages[one].execution == id]:
+        for number in [number for number in self._running if number in stages and stages[number].execution == id]:
             self._leave_running(number, ended)
-        self.analysis.query_ended(id)
+        self._query_ended(id)
         for accumulator in self._named.pop(id, ()):
             self._plans[accumulator] -= 1
             if not self._plans[accumulator]:
@@ -314,17 +317,30 @@ class EventReader:
 def _parse(line: bytes) -> dict[str, Any]:
     try:
         event = _fast_loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         text = line.decode("utf-8", errors="replace")
         try:
             event = json.loads(text)  # NaN, stray bytes: orjson is stricter
         except RecursionError:
-            event = deep_json.loads(text)
-    except RecursionError:
-        event = deep_json.loads(line.decode("utf-8", errors="replace"))
+            event = _loads_deep(text)
     if not isinstance(event, dict) or not isinstance(event.get("Event"), str):
         raise ValueError("not an event")
     return event
+
+
+def _loads_deep(text: str) -> Any:
+    """Read JSON that is nested deeper than compiled readers go: the plan of a query that was built in a loop.
+
+    Python's own reader in Python takes no room on the stack of C, so only the limit of Python has to be raised.
+    """
+    decoder = json.JSONDecoder(strict=False)
+    decoder.scan_once = json.scanner.py_make_scanner(decoder)  # type: ignore[attr-defined]
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEEPEST))
+    try:
+        return decoder.decode(text)
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _outcome(event: dict[str, Any], info: dict[str, Any]) -> int:
@@ -345,11 +361,3 @@ def _task_times(info: dict[str, Any]) -> tuple[int, int]:
     if launch <= 0 or finish <= 0 or abs(finish - launch) > _LONGEST_TASK:
         raise ValueError("impossible times")
     return launch, max(finish, launch)
-
-
-def _scope(rdd: dict[str, Any]) -> str:
-    """Return the operator that an RDD belongs to: a JSON text within the JSON."""
-    scope = rdd.get("Scope")
-    if not scope:
-        return str(rdd.get("Name", ""))[:80]
-    return str(scope).partition('"name":"')[2].partition('"')[0]

@@ -4,19 +4,46 @@ So memory depends on the queries that run at once and on the findings, not on th
 run a hundred thousand micro-batches.
 """
 
-import heapq
+from array import array
 from dataclasses import dataclass, field, replace
 
-from keyspread.diagnosis.diagnosis import KEY_SKEW, Finding, StageSummary, sort_findings
-from keyspread.diagnosis.log.application import Application, Query, Stage
-from keyspread.diagnosis.log.tasks import FAILED, RUNNING
-from keyspread.diagnosis.stages.adaptive import show_bytes
+import numpy as np
+
+from keyspread.diagnosis.log.application import FAILED, RUNNING, Application, Query, Stage
+from keyspread.diagnosis.stages.finding import KEY_SKEW, Finding, StageSummary, sort_findings
 from keyspread.diagnosis.stages.findings import LEAST_LOST, key_skew, other_findings
+from keyspread.diagnosis.stages.remedies import show_bytes
 from keyspread.diagnosis.stages.shuffles import ShuffleIndex
-from keyspread.diagnosis.stages.spans import Spans
-from keyspread.diagnosis.stages.stage_time import StageTime, measure, slots_of
-from keyspread.diagnosis.stages.unfinished import Unfinished, unfinished
-from keyspread.diagnosis.stages.unfinished_findings import unfinished_finding
+from keyspread.diagnosis.stages.times import StageTime, measure, slots_of
+from keyspread.diagnosis.stages.unfinished import Unfinished, unfinished, unfinished_finding
+
+
+class Spans:
+    """Spans of time in milliseconds, 16 bytes each. They may overlap: no second is counted twice."""
+
+    def __init__(self) -> None:
+        self.bounds = array("d")  # start, end, start, end, …
+
+    def add(self, start: float, end: float) -> None:
+        """Take one more span."""
+        self.bounds.extend((start, max(start, end)))
+
+    @property
+    def seconds(self) -> float:
+        """Return the time that at least one of the spans covers."""
+        if not self.bounds:
+            return 0.0
+        spans = np.array(self.bounds).reshape(-1, 2)
+        starts, ends = spans[np.argsort(spans[:, 0], kind="stable")].T
+        # What is covered before each span began: the latest end so far.
+        before = np.concatenate([[starts[0]], np.maximum.accumulate(ends)[:-1]])
+        return float(np.maximum(ends - np.maximum(starts, before), 0.0).sum()) / 1e3
+
+    @property
+    def overlap(self) -> bool:
+        """Tell whether some of them cover the same time."""
+        return float(np.diff(np.array(self.bounds).reshape(-1, 2)).sum()) / 1e3 > self.seconds + 1e-3
+
 
 _LONGEST = 5
 _SPILLED = 2**30
@@ -51,7 +78,8 @@ class Analysis:
         self.lost = 0.0
         """Seconds lost to key skew, once all stages are taken: those of stages that ran side by side count once."""
         self._groups: dict[tuple[object, ...], _Group] = {}
-        self._longest: list[tuple[float, int, int, StageSummary]] = []
+        self.longest: tuple[StageSummary, ...] = ()
+        """The stages that took longest."""
 
     def query_ended(self, id: int) -> None:
         """Take the stages of a query that has ended, and forget them and its plan."""
@@ -75,14 +103,9 @@ class Analysis:
             if not finding.operator or finding.unfinished or finding.lost >= LEAST_LOST:
                 kept.append(finding)
                 if finding.kind == KEY_SKEW:
-                    lost.extend(group.lost)
+                    lost.bounds.extend(group.lost.bounds)
         self.lost = lost.seconds
         return sort_findings([*kept, *self._failures()])
-
-    @property
-    def longest(self) -> tuple[StageSummary, ...]:
-        """Return the stages that took longest."""
-        return tuple(summary for *_, summary in sorted(self._longest, key=lambda one: (-one[0], -one[1], -one[2])))
 
     def _take(self, stages: list[Stage], query: Query | None) -> None:
         index: ShuffleIndex | None = None
@@ -107,8 +130,8 @@ class Analysis:
         totals.failed_ms += int((finish - launch)[failed].sum())
         totals.spilled += int(tasks.column("spilled").sum())
         first, last = int(launch.min()), int(finish.max())
-        totals.first_launch = first if totals.first_launch is None else min(first, totals.first_launch)
-        totals.last_finish = last if totals.last_finish is None else max(last, totals.last_finish)
+        totals.first_launch = min(first, totals.first_launch or first)
+        totals.last_finish = max(last, totals.last_finish or last)
         if stage.attempt > 0:
             totals.retried.add(stage.id)
 
@@ -118,31 +141,26 @@ class Analysis:
         ended = unfinished_finding(self.application, open_, skew) if open_ is not None else None
         if ended is not None and ended.kind == KEY_SKEW:
             skew = ended  # the tasks that finished are only a part of it
-        others = other_findings(self.application, time, skew) if time is not None else []
-        found = [skew, *others, ended if ended is not skew else None]
-        for finding in (one for one in found if one is not None):
-            what = (
-                (finding.operator, finding.keys, finding.definitions, finding.sources)
-                if finding.keys
-                else (finding.text.split(":")[0].split(";")[0],)
-            )
-            group = self._groups.setdefault((finding.kind, finding.call_site, *what), _Group())
-            group.add(finding, _end(time, open_))
-        if time is None:
-            return
-        # Two attempts of a stage may have taken equally long: summaries are not compared.
-        line = summary(time)
-        if open_ is not None:  # it took at least as long as its open tasks ran
-            line = replace(line, wall_s=round(open_.wall, 3), slowest_s=round(float(open_.seconds.max()), 3))
-        entry = (line.wall_s, -line.stage, -self.totals.stages, line)
-        if len(self._longest) < _LONGEST:
-            heapq.heappush(self._longest, entry)
-        elif entry[:3] > self._longest[0][:3]:
-            heapq.heapreplace(self._longest, entry)
+        others = other_findings(time, skew) if time is not None else []
+        end = (
+            max(int(part.column("finish").max()) for part in (time, open_) if part is not None) if time or open_ else 0
+        )
+        for finding in (skew, *others, ended if ended is not skew else None):
+            if finding is not None:
+                by_key = (finding.operator, finding.keys, finding.definitions, finding.sources)
+                what = by_key if finding.keys else (finding.text.split(":")[0].split(";")[0],)
+                group = self._groups.setdefault((finding.kind, finding.call_site, *what), _Group())
+                group.add(finding, end)
+        if time is not None:
+            line = summary(time)
+            if open_ is not None:  # it took at least as long as its open tasks ran
+                line = replace(line, wall_s=round(open_.wall, 3), slowest_s=round(float(open_.seconds.max()), 3))
+            by_length = sorted((*self.longest, line), key=lambda stage: (-stage.wall_s, stage.stage))
+            self.longest = tuple(by_length[:_LONGEST])
 
     def _failures(self) -> list[Finding]:
         """Return one finding for all failed tasks and lost executors, one for stages that ran again, one for spills."""
-        found, totals, lost = [], self.totals, self.application.lost_executors
+        findings, totals, lost = [], self.totals, self.application.lost_executors
         parts = []
         if totals.failed:
             seconds = totals.failed_ms / 1e3
@@ -152,14 +170,14 @@ class Analysis:
         if lost:
             parts.append(f"{lost} executor{'s' if lost > 1 else ''} lost")
         if parts:
-            found.append(Finding("retries", ", ".join(parts)))
+            findings.append(Finding("retries", ", ".join(parts)))
         if totals.retried:
             retried = sorted(totals.retried)
             shown = ", ".join(map(str, retried[:5])) + (" …" if len(retried) > 5 else "")
-            found.append(Finding("retries", f"stage {shown} was run more than once", stages=tuple(retried)))
+            findings.append(Finding("retries", f"stage {shown} was run more than once", stages=tuple(retried)))
         if totals.spilled > _SPILLED:
-            found.append(Finding("spill", f"{show_bytes(totals.spilled)} did not fit into memory and went to disk"))
-        return found
+            findings.append(Finding("spill", f"{show_bytes(totals.spilled)} did not fit into memory and went to disk"))
+        return findings
 
 
 class _Group:
@@ -192,16 +210,9 @@ class _Group:
         return replace(finding, text=text, lost=lost, wall=wall, time=time)
 
 
-def _end(time: StageTime | None, open_: Unfinished | None) -> int:
-    finish = [int(time.column("finish").max())] if time is not None else []
-    if open_ is not None:
-        finish.append(int(open_.stage.tasks.column("finish")[open_.attempts].max()))
-    return max(finish, default=0)
-
-
 def _merged(before: Finding, finding: Finding) -> Finding:
     """Return two findings of a group as one: the worst, with the sums of both."""
-    worst = max(before, finding, key=lambda one: one.lost if one.count == 1 else one.worst)
+    worst = max(before, finding, key=lambda part: part.lost if part.count == 1 else part.worst)
     new = tuple(stage for stage in finding.stages if stage not in before.stages)  # not a second attempt
     stages = before.stages if len(before.stages) >= _STAGES_NAMED else (*before.stages, *new)
     parts = dict.fromkeys((*before.time, *finding.time))

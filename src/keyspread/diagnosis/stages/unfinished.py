@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from keyspread.diagnosis.log.application import Application, Stage
-from keyspread.diagnosis.log.tasks import FAILED, KILLED, RUNNING, SUCCEEDED, Floats, Ints
+from keyspread.diagnosis.log.application import FAILED, KILLED, RUNNING, SUCCEEDED, Application, Floats, Ints, Stage
+from keyspread.diagnosis.stages.finding import Finding, Remedy
+from keyspread.diagnosis.stages.findings import LEAST_LOST, LEAST_RATIO, LEAST_SHARE, OTHER_LOST, task_bars, with_key
 from keyspread.diagnosis.stages.shuffles import Shuffle, ShuffleIndex
-from keyspread.diagnosis.stages.time_model import concurrency, makespan
+from keyspread.diagnosis.stages.times import concurrency, makespan, one_each
 
 _STATES = {RUNNING: "still running", KILLED: "killed", FAILED: "failed"}
 
@@ -33,17 +34,19 @@ class Unfinished:
     started: Floats
     """Seconds of each attempt in which a Python worker started, as far as the log knows."""
 
+    def column(self, name: str) -> Ints:
+        """Return one column of these attempts."""
+        return self.stage.tasks.column(name)[self.attempts]
+
     @property
     def seconds(self) -> Floats:
         """Return how long every attempt ran, as far as the log knows."""
-        finish, launch = (self.stage.tasks.column(name)[self.attempts] for name in ("finish", "launch"))
-        return (finish - launch) / 1e3
+        return (self.column("finish") - self.column("launch")) / 1e3
 
     @property
     def wall(self) -> float:
         """Return the seconds from the first launch to the last moment that the log knows."""
-        finish, launch = (self.stage.tasks.column(name)[self.attempts] for name in ("finish", "launch"))
-        return float(finish.max() - launch.min()) / 1e3
+        return float(self.column("finish").max() - self.column("launch").min()) / 1e3
 
     @property
     def open(self) -> int:
@@ -53,12 +56,12 @@ class Unfinished:
     @property
     def state(self) -> str:
         """Return what became of them: still running, killed, failed."""
-        outcomes = self.stage.tasks.column("outcome")[self.attempts[self.finished :]]
+        outcomes = self.column("outcome")[self.finished :]
         return ", ".join(name for state, name in _STATES.items() if (outcomes == state).any())
 
-    def whole(self) -> float:
-        """Return the simulated time of all attempts on the slots that there were."""
-        return makespan(self.seconds[self._order()], self.slots)
+    def simulated(self, seconds: Floats) -> float:
+        """Return the time of attempts of these lengths on the slots that there were."""
+        return makespan(seconds[np.argsort(self.column("launch"), kind="stable")], self.slots)
 
     def lost(self, rows: Floats) -> float:
         """Return the seconds that even loads would have saved, at least.
@@ -70,8 +73,7 @@ class Unfinished:
         for task in range(self.finished, len(even)):
             needed = max(mean * self._pace(rows), float(seconds[task]) * mean / float(rows[task]) if rows[task] else 0)
             even[task] = min(seconds[task], needed)
-        order = self._order()
-        return max(makespan(seconds[order], self.slots) - makespan(even[order], self.slots), 0.0)
+        return max(self.simulated(seconds) - self.simulated(even), 0.0)
 
     def expected(self, rows: Floats) -> float:
         """Return the seconds that the largest open task needs at the pace of the finished ones; 0 if none did."""
@@ -87,10 +89,6 @@ class Unfinished:
         total = float(rows[: self.finished].sum())
         return float(self.worked.sum()) / total if total else 0.0
 
-    def _order(self) -> Ints:
-        order: Ints = np.argsort(self.stage.tasks.column("launch")[self.attempts], kind="stable")
-        return order
-
 
 def unfinished(
     application: Application, stage: Stage, index: ShuffleIndex, slots: int | None, last_attempt: bool
@@ -101,10 +99,10 @@ def unfinished(
         return None
     tasks = stage.tasks
     outcome, number = tasks.column("outcome"), tasks.column("index")
-    finished = _one_each(tasks.column("finish"), number, np.flatnonzero(outcome == SUCCEEDED))
+    finished = one_each(stage, tasks.column("finish"), np.flatnonzero(outcome == SUCCEEDED))
     rest = np.flatnonzero((outcome != SUCCEEDED) & ~np.isin(number, number[finished]))
     # Of several attempts the longest: what it did is the most that is known.
-    longest = _one_each(tasks.column("launch") - tasks.column("finish"), number, rest)
+    longest = one_each(stage, tasks.column("launch") - tasks.column("finish"), rest)
     if not len(longest):
         return None
     attempts = np.concatenate([finished, longest])
@@ -117,13 +115,6 @@ def unfinished(
     at_once = concurrency(tasks.column("launch")[attempts], tasks.column("finish")[attempts])
     started = index.python_start(stage, attempts)
     return Unfinished(stage, attempts, len(finished), missing, shuffles, min(at_once, slots or at_once), started)
-
-
-def _one_each(order: Ints, number: Ints, attempts: Ints) -> Ints:
-    """Return the first attempt of each task in this order."""
-    ordered = attempts[np.argsort(order[attempts], kind="stable")]
-    _, first = np.unique(number[ordered], return_index=True)
-    return ordered[first]
 
 
 def _estimated(application: Application, shuffle: Shuffle, finished: int, missing: int) -> Shuffle:
@@ -140,3 +131,104 @@ def _estimated(application: Application, shuffle: Shuffle, finished: int, missin
         rows=filled(shuffle.rows, written.get(metrics.get("shuffle records written", -1), 0)),
         bytes=filled(shuffle.bytes, written.get(metrics.get("shuffle bytes written", -1), 0)),
     )
+
+
+_CLEARLY = 2.5
+"""Load of a task that has hardly run, as a multiple of the mean, from which it counts as hot."""
+_MANY = {"rows": 500, "bytes": 10_000}
+"""The least load of such a task: of a few rows in many tasks, one is already a multiple of the mean."""
+
+
+def unfinished_finding(application: Application, tasks: Unfinished, skew: Finding | None) -> Finding | None:
+    """Return the finding of a stage of which tasks did not finish; `skew` is that of the tasks which did.
+
+    None if they ran no longer than the others and had no more to do: then the job was killed for another reason.
+    """
+    longest = float(tasks.seconds[tasks.finished :].max())
+    others = float(tasks.worked.max(initial=0.0))
+    keyed = [shuffle for shuffle in tasks.shuffles if shuffle.is_keyed]
+    # Behind a partial aggregation the rows are even, and the bytes are not.
+    loads = [
+        (shuffle, name, load)
+        for shuffle in keyed
+        for name, load in (("rows", shuffle.rows), ("bytes", shuffle.bytes))
+        if load is not None
+    ]
+    shuffle, name, load = max(loads, key=lambda triple: _ratio(triple[2], tasks.finished), default=(None, "", None))
+    finding = Finding(
+        kind="unfinished",
+        text=_text(tasks, longest, others),
+        wall=tasks.wall,
+        stage=tasks.stage.id,
+        stages=(tasks.stage.id,),
+        unfinished=tasks.open,
+        tasks=len(tasks.attempts),
+        slots=tasks.slots,
+        call_site=tasks.stage.name,
+    )
+    if shuffle is not None and load is not None and _is_hot(tasks, name, load, longest, others):
+        lost, expected = tasks.lost(load), tasks.expected(load)
+        pace = f". At the pace of the others it needs up to {expected:.0f} s" if expected > longest else ""
+        finding = replace(finding, text=f"{finding.text}{pace}", lost=lost, worst=lost, expected=expected)
+        return _skew(application, tasks, shuffle, name, load, finding)
+    if skew is not None or longest < max(OTHER_LOST, 1.5 * others):
+        return None
+    return _unexplained(finding, shuffle, longest - others)
+
+
+def _is_hot(tasks: Unfinished, name: str, load: Floats, longest: float, others: float) -> bool:
+    """Tell whether an open task had more to do than its share, and has run or would run longer than the others."""
+    ratio = _ratio(load, tasks.finished)
+    if ratio < LEAST_RATIO:
+        return False
+    work = tasks.wall - float(tasks.started.max(initial=0.0))
+    if longest > others and tasks.lost(load) >= max(LEAST_LOST, LEAST_SHARE * work):
+        return True
+    # The log may stop before the task has run long: then its load alone must say that it will.
+    most = float(load[tasks.finished :].max())
+    expected = tasks.expected(load)
+    return ratio >= _CLEARLY and most >= _MANY[name] and expected >= max(others + LEAST_LOST, 1.5 * others)
+
+
+def _skew(
+    application: Application, tasks: Unfinished, shuffle: Shuffle, name: str, load: Floats, finding: Finding
+) -> Finding:
+    whole, size = tasks.simulated(tasks.seconds), shuffle.bytes if name != "bytes" else None
+    waiting = max(finding.wall - whole, 0.0)
+    finding = replace(
+        finding,
+        load=f"{name} that no other task read" if tasks.missing == 1 else f"an equal part of the {name} left",
+        busiest=float(load.max()),
+        mean=float(load.mean()),
+        bytes=None if size is None else (float(size.max()), float(size.mean())),
+        time={"even": whole - finding.lost, "skew": finding.lost, "stragglers": 0.0, "waiting": waiting},
+        bars=task_bars(tasks.seconds, load, tasks.column("launch")),
+    )
+    return with_key(finding, application, shuffle, tasks.shuffles)
+
+
+def _unexplained(finding: Finding, shuffle: Shuffle | None, lost: float) -> Finding:
+    text = finding.text
+    fixes: tuple[Remedy, ...] = ()
+    if shuffle is not None:
+        names = ",".join(part.name for part in shuffle.key)
+        text += f"; {shuffle.consumer.name} by {', '.join(shuffle.keys)}"
+        count = "Count the keys in the data; a join may also turn few rows into many"
+        fixes = (Remedy(f"{count}: keyspread diagnose DATA --key {names}"),)
+    text += ". The log does not hold the rows that explain why"
+    return replace(finding, text=text, lost=max(lost, 0.0), worst=max(lost, 0.0), remedies=fixes)
+
+
+def _text(tasks: Unfinished, longest: float, others: float) -> str:
+    many = "one task" if tasks.open == 1 else f"{tasks.open:,} tasks"
+    rest = (
+        f"the longest of the {tasks.finished:,} others took {others:.1f} s" if tasks.finished else "no other finished"
+    )
+    return f"{many} did not finish ({tasks.state} after {longest:.1f} s; {rest})"
+
+
+def _ratio(rows: Floats | None, finished: int) -> float:
+    """Return the load of the largest open task as a multiple of the mean."""
+    if rows is None or not float(rows.mean()):
+        return 0.0
+    return float(rows[finished:].max() / rows.mean())

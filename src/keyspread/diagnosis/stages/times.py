@@ -4,6 +4,8 @@
 had had the mean load: the simulated makespan, minus the makespan after slope x (load - mean) is taken from each task.
 *Stragglers* is what is uneven beside that: slow hosts, and whatever no load explains. *Waiting* is when slots were
 free or taken by other stages: the wall time minus the simulated one.
+
+Where the time of one stage went: its successful tasks, the loads that may explain them, and the split.
 """
 
 import heapq
@@ -12,7 +14,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keyspread.diagnosis.log.tasks import Bools, Floats, Ints
+from keyspread.diagnosis.log.application import (
+    KILLED,
+    OUTPUT_ROWS,
+    SUCCEEDED,
+    Application,
+    Bools,
+    Floats,
+    Ints,
+    Stage,
+)
+from keyspread.diagnosis.stages.shuffles import CACHE, Shuffle, ShuffleIndex
 
 _FIT = 0.5
 """Share of the differences in time that a load must explain, to be called their cause."""
@@ -98,16 +110,14 @@ def best_fit(durations: Floats, first: Bools, loads: Mapping[str, Floats]) -> tu
     it explains at least half of the differences, and more than chance would with so few tasks; if it takes longer the
     larger it is; and if the slowest task has it too.
     """
+    if len(durations) <= _FEW:
+        return _fit_of_few(durations, loads), 0.0
     mixed = 0 < int(first.sum()) < len(first)
     waves = first.astype(np.float64)[:, None] if mixed else np.zeros((len(first), 0))
     base = np.column_stack([np.ones(len(durations)), waves])
     coefficients, total = _least_squares(base, durations)
     start_up = float(coefficients[1]) if mixed else 0.0
     best: Fit | None = None
-    if len(durations) <= _FEW:
-        return _fit_of_few(durations, loads), 0.0
-    if len(durations) < base.shape[1] + 2:
-        return None, 0.0
     for name, load in loads.items():
         mean = float(load.mean())
         if mean <= 0 or float(load.max()) == float(load.min()):
@@ -118,28 +128,24 @@ def best_fit(durations: Floats, first: Bools, loads: Mapping[str, Floats]) -> tu
         # With few tasks a line always fits: both sides are per degree of freedom (the adjusted R squared).
         spare = len(durations) - base.shape[1]
         explained = 1 - (left / (spare - 1)) / (total / spare) if total > 0 else 0.0
-        if total <= 0 or 1 - left / total < _least_share(spare - 1):
+        by_chance = _BY_CHANCE[spare - 1] if spare <= len(_BY_CHANCE) else _FIT
+        if total <= 0 or 1 - left / total < by_chance:
             continue
         if slope <= 0 or explained < _FIT or (best is not None and explained <= best.explained + 1e-3):
             continue
-        slowest = int(np.argmax(durations - start_up_of(coefficients, mixed) * first))
-        if scaled[slowest] <= 1.2:
+        started = float(coefficients[1]) if mixed else 0.0
+        if scaled[int(np.argmax(durations - started * first))] <= 1.2:
             continue
-        best = Fit(name, slope / mean, float(explained))
-        start_up = start_up_of(coefficients, mixed)
+        best, start_up = Fit(name, slope / mean, float(explained)), started
     return best, max(start_up, 0.0)
-
-
-def _least_share(freedom: int) -> float:
-    """Return the share of the differences that a load must explain, to be more than chance."""
-    return _BY_CHANCE[freedom] if freedom < len(_BY_CHANCE) else _FIT
 
 
 def _fit_of_few(durations: Floats, loads: Mapping[str, Floats]) -> Fit | None:
     """Return the load of two to four tasks that goes with their time: the slowest has 4 × as much as any other."""
     if len(durations) < 2:
         return None
-    slow, rest = int(np.argmax(durations)), np.arange(len(durations)) != int(np.argmax(durations))
+    slow = int(np.argmax(durations))
+    rest = np.arange(len(durations)) != slow
     if durations[slow] < 2 * durations[rest].max():
         return None
     for name, load in loads.items():
@@ -147,11 +153,6 @@ def _fit_of_few(durations: Floats, loads: Mapping[str, Floats]) -> Fit | None:
             slope = (durations[slow] - durations[rest].mean()) / (load[slow] - load[rest].mean())
             return Fit(name, float(slope), 1.0)
     return None
-
-
-def start_up_of(coefficients: Floats, mixed: bool) -> float:
-    """Return the coefficient of the first wave."""
-    return float(coefficients[1]) if mixed else 0.0
 
 
 def _least_squares(matrix: Floats, durations: Floats) -> tuple[Floats, float]:
@@ -181,9 +182,111 @@ def concurrency(launch: Ints, finish: Ints) -> int:
 def first_wave(launch: Ints, finish: Ints, executor: Ints, slots: int) -> Bools:
     """Return which tasks, given in order of launch, found a fresh slot: no task of their executor had ended before."""
     first = np.zeros(len(launch), dtype=bool)
-    for one in np.unique(executor):
-        own = np.flatnonzero(executor == one)
+    for name in np.unique(executor):
+        own = np.flatnonzero(executor == name)
         first[own] = launch[own] < finish[own].min()
         # Drivers note the end of a task late: more tasks than slots cannot have run at once.
         first[own[slots:]] = False
     return first
+
+
+SHUFFLE_ROWS, SHUFFLE_BYTES, INPUT_ROWS, INPUT_BYTES = "shuffle rows", "shuffle bytes", "input rows", "input bytes"
+OUTPUT = "output rows of the "
+ALL_ROWS = "rows read"
+"""The load of a stage in which some tasks read a shuffle and others files: a union."""
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """A stage with its successful tasks, one attempt of each."""
+
+    stage: Stage
+    chosen: Ints
+    """The attempts that count: of each task the one that succeeded first."""
+    split: TimeSplit
+    loads: dict[str, Floats]
+    shuffles: list[Shuffle]
+    killed: int
+    available: int | None = None
+    """Slots of all executors that were there, None if the log does not say."""
+
+    @property
+    def tasks(self) -> int:
+        """Return the number of tasks that succeeded."""
+        return len(self.chosen)
+
+    def column(self, name: str) -> Ints:
+        """Return one column of the tasks that count."""
+        return self.stage.tasks.column(name)[self.chosen]
+
+    @property
+    def seconds(self) -> Floats:
+        """Return the duration of every task that counts."""
+        return (self.column("finish") - self.column("launch")) / 1e3
+
+
+def measure(application: Application, stage: Stage, index: ShuffleIndex) -> StageTime | None:
+    """Return where the time of a stage went, None if no task of it succeeded."""
+    outcome = stage.tasks.column("outcome")
+    chosen = one_each(stage, stage.tasks.column("finish"), np.flatnonzero(outcome == SUCCEEDED))
+    if not len(chosen):
+        return None
+    shuffles = index.of(stage, chosen)
+    loads = _loads(stage, chosen, shuffles)
+    launch, finish, executor = (stage.tasks.column(name)[chosen] for name in ("launch", "finish", "executor"))
+    started = index.python_start(stage, chosen)
+    available = slots_of(application, stage)
+    split = split_time(launch, finish, executor, loads, available, started)
+    return StageTime(stage, chosen, split, loads, shuffles, int((outcome == KILLED).sum()), available)
+
+
+def slots_of(application: Application, stage: Stage) -> int | None:
+    """Return how many tasks the executors of the time of a stage can run at once, None if the log does not say."""
+    launch, finish = stage.tasks.column("launch"), stage.tasks.column("finish")
+    cores = application.executors.cores(int(launch.min()), int(finish.max()))
+    try:
+        per_task = max(int(application.settings.get("spark.task.cpus", "1")), 1)
+    except ValueError:
+        per_task = 1
+    return max(cores // per_task, 1) if cores > 0 else None
+
+
+def one_each(stage: Stage, order: Ints, attempts: Ints) -> Ints:
+    """Return the first attempt of each task by `order`, task by task: the order of the log must not matter."""
+    ordered = attempts[np.argsort(order[attempts], kind="stable")]
+    _, first = np.unique(stage.tasks.column("index")[ordered], return_index=True)
+    return ordered[first]
+
+
+def _loads(stage: Stage, chosen: Ints, shuffles: list[Shuffle]) -> dict[str, Floats]:
+    """Return what may explain the time of a task. The first of two that explain it equally well is taken."""
+    tasks = stage.tasks
+    columns = {
+        SHUFFLE_ROWS: "shuffle_rows",
+        SHUFFLE_BYTES: "shuffle_bytes",
+        INPUT_ROWS: "input_rows",
+        INPUT_BYTES: "input_bytes",
+    }
+    loads = {name: tasks.column(column)[chosen].astype(np.float64) for name, column in columns.items()}
+    shuffled, read = loads[SHUFFLE_ROWS] > 0, loads[INPUT_ROWS] > 0
+    if (shuffled & ~read).any() and (read & ~shuffled).any():
+        # Tasks without any row of the shuffle are no sign of skew here: they do something else.
+        return {ALL_ROWS: loads[SHUFFLE_ROWS] + loads[INPUT_ROWS]}
+    if len(shuffles) > 1:
+        for shuffle in shuffles:
+            if shuffle.rows is not None:
+                loads[side_load(shuffle)] = shuffle.rows
+    if any(shuffle.consumer.kind == CACHE for shuffle in shuffles):
+        # What is read from a cache is counted in blocks; its rows are those of the scan.
+        del loads[INPUT_ROWS], loads[INPUT_BYTES]
+    for shuffle in shuffles:
+        for node in shuffle.consumer.chain:
+            rows = tasks.measured(node.metrics.get(OUTPUT_ROWS, -1))
+            if rows is not None:
+                loads[f"{OUTPUT}{node.name.split('(')[0].strip()}"] = rows[chosen].astype(np.float64)
+    return loads
+
+
+def side_load(shuffle: Shuffle) -> str:
+    """Return the name of the load that one exchange of several brings."""
+    return f"rows by {', '.join(shuffle.keys) or 'exchange'} (exchange {shuffle.exchange.metrics.get('records read')})"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from keyspread.diagnosis.log.compression import looks_like_log
 from keyspread.errors import InputError
 
 _ROLLING_FOLDER = "eventlog_v2_"
@@ -29,7 +30,7 @@ class LogFiles:
 
 def find_logs(paths: Iterable[str | os.PathLike[str]]) -> list[LogFiles]:
     """Return the logs of all paths. A path that is missing, unreadable or holds no log raises an InputError."""
-    found: list[LogFiles] = []
+    logs_found: list[LogFiles] = []
     for given in paths:
         if not os.fspath(given):
             raise InputError("the path of a log is empty: name an event log of Spark")
@@ -42,9 +43,9 @@ def find_logs(paths: Iterable[str | os.PathLike[str]]) -> list[LogFiles]:
             raise InputError(f"cannot read {os.fspath(path)!r} ({error.strerror}): check the path") from None
         if not logs:
             raise InputError(f"no event log in the folder {os.fspath(path)!r}: name a log, or a folder with logs in it")
-        found += logs
+        logs_found += logs
     # A log named twice, or by a pattern that also matches its folder, is read once.
-    return list({tuple(map(os.path.realpath, log.files)): log for log in reversed(found)}.values())[::-1]
+    return list({tuple(map(os.path.realpath, log.files)): log for log in reversed(logs_found)}.values())[::-1]
 
 
 def _logs_of(path: Path) -> list[LogFiles]:
@@ -137,11 +138,8 @@ def _date(entry: Path) -> str | None:
 
 def _looks_like_log(path: Path) -> bool:
     """Tell whether a file in a folder of logs may be one: other files in there are left out silently."""
-    from keyspread.diagnosis.log.compression import codec_of
-
     try:
         with path.open("rb") as file:
-            head = file.read(32)
+            return looks_like_log(file.read(32))
     except PermissionError:
         return True  # the reader notes that it cannot read this one
-    return codec_of(head) is not None or head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"

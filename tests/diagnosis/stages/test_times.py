@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyspread.diagnosis.stages.time_model import concurrency, first_wave, makespan, split_time
+from keyspread.diagnosis.stages.times import concurrency, first_wave, makespan, split_time
 
 
 def schedule(durations, slots):
@@ -37,17 +37,6 @@ def test_the_parts_add_up_to_the_wall_time(tasks, slots):
     assert split.wall == pytest.approx((finish.max() - launch.min()) / 1e3)
 
 
-def test_skew_is_what_even_loads_save():
-    rows = np.array([250.0] * 11 + [4000] + [250] * 4)
-    launch, finish = schedule((1000 + rows).astype(int).tolist(), 8)
-    split = split_time(launch, finish, np.zeros(16, dtype=np.int64), {"rows": rows}, 8)
-    # Even: 484 rows and 1.484 s per task, two waves. Skewed: 1.25 s, then the hot task with 5 s.
-    assert split.even + split.skew == pytest.approx(6.25, abs=0.01)
-    assert split.skew == pytest.approx(6.25 - 2 * 1.484, abs=0.02)
-    assert split.fit is not None
-    assert (split.fit.load, split.fit.slope) == ("rows", pytest.approx(0.001))
-
-
 def test_the_start_of_python_workers_is_not_skew():
     rows = np.array([250.0] * 11 + [4000] + [250] * 4)
     durations = 1000 + rows + 10_000 * (np.arange(16) < 8)
@@ -61,21 +50,6 @@ def test_a_load_that_the_slowest_task_does_not_have_explains_nothing():
     launch, finish = schedule([1000] * 7 + [9000], 8)
     rows = np.array([9000.0] + [100] * 7)
     assert split_time(launch, finish, np.zeros(8, dtype=np.int64), {"rows": rows}, 8).fit is None
-
-
-def test_of_two_loads_the_one_that_explains_the_time_is_taken():
-    rng = np.random.default_rng(0)
-    rows, size = rng.integers(1, 1000, 50).astype(float), rng.integers(1, 10**6, 50).astype(float)
-    launch, finish = schedule((3 * rows).astype(int).tolist(), 8)
-    split = split_time(launch, finish, np.zeros(50, dtype=np.int64), {"bytes": size, "rows": rows}, 8)
-    assert split.fit is not None
-    assert split.fit.load == "rows"
-
-
-def test_waiting_is_wall_time_beyond_the_simulation():
-    launch, finish = np.array([0, 20_000]), np.array([1000, 21_000])
-    split = split_time(launch, finish, np.zeros(2, dtype=np.int64), {}, 2)
-    assert (split.slots, split.waiting, split.wall) == (1, 19.0, 21.0)
 
 
 def test_slots_are_what_ran_at_once():
