@@ -6,7 +6,7 @@ from typing import Any
 from keyspread.cli.json_output import print_json
 from keyspread.cli.options import routing
 from keyspread.cli.options.groups import option_groups
-from keyspread.cli.options.input import OldArgument, StreamInput, given
+from keyspread.cli.options.input import StreamInput, given
 from keyspread.cli.options.output import Json, Plot
 
 
@@ -26,12 +26,7 @@ class CompareRouting:
 
 @option_groups
 def compare(
-    stream: StreamInput,
-    route: CompareRouting,
-    argument: OldArgument = None,
-    windows: routing.Windows = 50,
-    plot: Plot = None,
-    as_json: Json = False,
+    stream: StreamInput, route: CompareRouting, windows: routing.Windows = 50, plot: Plot = None, as_json: Json = False
 ) -> None:
     """Simulate every scheme on a stream and say which one to take, or that none is needed.
 
@@ -46,12 +41,11 @@ def compare(
     from keyspread.evaluation.compare import ALL, RATE_INCLUDES, frontier
     from keyspread.evaluation.compare import compare as compare_schemes
 
-    stream = stream.with_argument(argument)
     checks.whole_number("senders", route.senders)
     if plot is not None:
         check_plot(plot)
     messages = read_input(stream, routed=True)
-    note_malformed(stream.input, messages)
+    note_malformed(messages)
     with layout.late_progress("comparing", len(ALL)) as progress:
         compared = compare_schemes(
             messages.encoded,
@@ -62,19 +56,17 @@ def compare(
             progress=progress,
             **route.options(),
         )
-    encoded = messages.encoded
-    sample = Sample(route.workers, encoded.messages, windows, encoded.keys)
+    sample = Sample(route.workers, messages.encoded.messages, windows, messages.encoded.keys)
     advice = advise(compared, sample)
     if plot is not None:
         from keyspread.report.compare_plot import plot_comparison
 
         plot_comparison(f"{messages.title}, {route.workers} workers", compared, sample, plot)
     if as_json:
-        facts = {"input": stream.input, **messages.parameters}
-        facts |= {"workers": route.workers, "sources": route.senders, "windows": windows}
         print_json(
             {
-                **facts,
+                **messages.facts(),
+                **{"workers": route.workers, "sources": route.senders, "windows": windows},
                 "schemes": [result.to_dict() for result in compared],
                 "rate_includes": RATE_INCLUDES,
                 "frontier": [result.scheme for result in frontier(compared)],

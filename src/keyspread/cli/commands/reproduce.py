@@ -125,7 +125,7 @@ def _read_streams(streams: FileInputs) -> "list[FileStream]":
     """Find the user's streams. Each is read once here, so that an error shows up before an hour of work."""
     from keyspread.cli.input_stream import as_options
     from keyspread.cli.screens import layout
-    from keyspread.streams import FileStream, find_streams, read_stream, total_bytes
+    from keyspread.streams import find_streams, read_stream, total_bytes
 
     paths = streams.input or []
     options = given(format=streams.format, key=one_column(streams.key), time=streams.time, messages=streams.messages)
@@ -147,7 +147,7 @@ def _read_streams(streams: FileInputs) -> "list[FileStream]":
                 continue
             if read.malformed.count:
                 layout.note(f"{entry}: skipped {read.malformed}")
-            found.append(FileStream(entry, read.format, one_column(streams.key), streams.time, limit))
+            found.append(read.source)
     if paths and not found:
         raise InputError(f"{', '.join(paths)}: no stream found: name a file, or pass its --format and --key")
     return found

@@ -1,7 +1,7 @@
 """The options that name and describe the input: the same in every command that reads or generates a stream."""
 
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
@@ -19,8 +19,8 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _input(help: str, completion_values: Any, metavar: str) -> Any:
-    return typer.Option(help=help, rich_help_panel=INPUT, autocompletion=completion_values, metavar=metavar)
+def _input(help: str, completion_values: Any, metavar: str, *names: str) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=INPUT, autocompletion=completion_values, metavar=metavar)
 
 
 def _generated(help: str, default: str | None = None, **more: Any) -> Any:
@@ -33,7 +33,9 @@ def _files(help: str, *names: str, default: str | None = None, **more: Any) -> A
 
 _STREAMS = "Generated stream (zipf, drift, wp, tw, ct: see [b]keyspread datasets list[/b])"
 
-StreamOrPath = Annotated[str, _input(f"{_STREAMS}, or a file, folder or pattern", completion.streams, "NAME|PATH")]
+StreamOrPath = Annotated[
+    str, _input(f"{_STREAMS}, or a file, folder or pattern", completion.streams, "NAME|PATH", "--input", "--stream")
+]
 StreamName = Annotated[str, _input(_STREAMS, completion.streams, "NAME")]
 RunInputName = Annotated[
     str, _input(f"{_STREAMS}, kafka, or a file, folder or pattern", completion.run_inputs, "NAME|PATH")
@@ -63,7 +65,7 @@ Format = Annotated[
     str | None,
     _files(
         "tsv (time<TAB>key), wikibench, words, cashtags, csv, json or parquet",
-        default="from the file name or its first lines",
+        default="from the file name",
         autocompletion=completion.formats,
         **NAME,
     ),
@@ -81,9 +83,6 @@ Key = Annotated[list[str] | None, _files("Column of the key: csv, json, parquet"
 RunKey = Annotated[list[str] | None, _files("Column of the key; repeat the option for several columns", **COLUMN)]
 Time = Annotated[str | None, _files("Column to sort by: csv, json, parquet", default="as in the file", **COLUMN)]
 Strict = Annotated[bool, _files("Stop with an error at the first malformed line", "--strict")]
-
-OldArgument = Annotated[str | None, typer.Argument(hidden=True, metavar="NAME|PATH")]
-"""The input as a positional argument: an old spelling of --input."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +103,6 @@ class GeneratedInput:
         """Return the parameters of the generated stream that were given."""
         law = given(skew=self.skew, keys=self.keys, messages=self.messages, every=self.every)
         return law | given(hottest=self.hottest, redrawn=self.redrawn, scale=self.scale, seed=self.seed)
-
-    def with_argument(self, argument: str | None) -> Self:
-        """Take the input from a positional argument, the old spelling, if there is one."""
-        if argument is None:
-            return self
-        if self.input != DEFAULT_INPUT:
-            raise InputError(f"the input is given twice, as --input {self.input} and as {argument}: leave one out")
-        return replace(self, input=argument)
 
 
 def one_column(key: list[str] | None) -> str | None:
