@@ -72,7 +72,6 @@ def test_usage_has_no_hidden_arguments(run):
     [
         ["simulate", "--input", "{file}", "--workers", "2", "--senders", "3", "--counters", "40", "--messages", "2"],
         ["simulate", "--stream", "{file}", "--workers", "2", "--sources", "3", "--capacity", "40", "--limit", "2"],
-        ["simulate", "--source={file}", "--workers", "2", "--partitions=3", "--capacity=40", "--messages=2"],
     ],
 )
 def test_old_names_of_simulate(run, stream_file, arguments):
@@ -83,32 +82,13 @@ def test_old_names_of_simulate(run, stream_file, arguments):
     assert {name: given[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("command", [["compare"], ["datasets", "describe"]])
-@pytest.mark.parametrize("how", [["--input", "{file}"], ["{file}"], ["--stream", "{file}"]])
-def test_the_input_may_be_a_positional_argument(run, stream_file, command, how):
-    code, out, _ = run(*command, *(part.format(file=stream_file) for part in how), "--windows", "1", "--json")
-    assert code == 0
-    assert json.loads(out)["input"] == str(stream_file)
-
-
-def test_old_arguments_of_make(run, tmp_path):
-    one, two = tmp_path / "one.tsv", tmp_path / "two.tsv"
-    options = ["--messages", "50", "--keys", "9", "--every", "10"]
-    assert run("datasets", "make", "drift", one, *options)[0] == 0
-    assert run("datasets", "make", "--input", "drift", "--out", two, *options)[0] == 0
-    assert one.read_bytes() == two.read_bytes()
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         (["reproduce", "--scale", "huge"], ["reproduce", "--size", "huge"]),
-        (["reproduce", "3", "--data", "nowhere"], ["reproduce", "3", "--input", "nowhere"]),
         (["reproduce", "--limit", "5"], ["reproduce", "--messages", "5"]),
         (["bench", "deployment", "--rate", "-1"], ["bench", "deployment", "--utilization", "-1"]),
         (["bench", "deployment", "--sources", "0"], ["bench", "deployment", "--senders", "0"]),
-        (["run", "--source", "nowhere.csv"], ["run", "--input", "nowhere.csv"]),
-        (["run", "--source", "kafka"], ["run", "--input", "kafka"]),
         (["run", "--partitions", "0"], ["run", "--senders", "0"]),
         (["run", "--scheme", "dc", "--capacity", "0"], ["run", "--scheme", "dc", "--counters", "0"]),
     ],

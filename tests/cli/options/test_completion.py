@@ -45,7 +45,7 @@ def complete(line):
         ("keyspread reproduce --size p", ["paper"]),
         ("keyspread bench deployment --schemes key,d", ["key,d-choices"]),
         ("keyspread simulate --sen", ["--senders"]),
-        ("keyspread simulate --str", ["--strict"]),  # not --stream, which is an old name
+        ("keyspread simulate --str", ["--stream", "--strict"]),
         ("keyspread da", ["datasets"]),
     ],
 )

@@ -5,7 +5,6 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 OLD_NAMES = {
-    "input": ("--stream", "--source", "--data"),
     "senders": ("--sources", "--partitions"),
     "counters": ("--capacity",),
     "messages": ("--limit",),
