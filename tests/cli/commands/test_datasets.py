@@ -109,7 +109,7 @@ def test_any_key_can_be_shown(run, tmp_path):
         ([*SMALL, "--skew", "0"], "With 50 workers, no key alone would keep one of them busy."),
         (["--keys", "1", "--messages", "5"], "fitted Zipf exponent              none"),
         (["--messages", "0"], "Zipf 1.4 over 10,000 keys"),
-        ([*SMALL, "--top", "30", "--windows", "300"], "1 to 300"),
+        (["--input", "drift", *SMALL, "--every", "500", "--windows", "40", "--top", "30"], "more changes"),
         (["--input", "drift", *SMALL, "--every", "500", "--windows", "40"], "of them busy, and up to"),
         (["--input", "CT", "--scale", "0.2"], "CT look-alike, 0.2 of its size"),
     ],
