@@ -154,7 +154,7 @@ def test_a_long_malformed_line_is_shown_in_part(write):
 @pytest.mark.parametrize(
     ("name", "data", "options", "message"),
     [
-        ("a.tsv", b"", {}, r"no messages \(there is nothing in it\): name another path$"),
+        ("a.tsv", b"", {}, r"no messages \(the file is empty\): name another path$"),
         (
             "a.tsv",
             b"time,key\n1,a\n",

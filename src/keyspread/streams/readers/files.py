@@ -169,7 +169,7 @@ def read_stream(
         if messages == limit:
             break
     if not messages:
-        reason = str(malformed) if malformed.count else "there is no row" if part else "there is nothing in it"
+        reason = str(malformed) if malformed.count else "there is no row" if part else "the file is empty"
         remedy = f"each line must be {part.expected}, or {REMEDY}" if part else "name another path"
         raise InputError(f"{source.path}: no messages ({reason}): {remedy}")
     all_times, all_hashes = np.concatenate(times), np.concatenate(hashes)
