@@ -59,7 +59,7 @@ def naive_json(data, kinds, timed):
             key, time = item.get("k"), float(item["t"]) if timed else None
             assert item
             assert key is None or type(key) in kinds
-            assert type(key) is not int or abs(key) < 2**63
+            assert type(key) is not int or float in kinds or abs(key) < 2**63
             json.dumps(key, ensure_ascii=False).encode()
             messages.append((time, float(key) if float in kinds and key is not None else key))
         except (ValueError, KeyError, TypeError, AttributeError, AssertionError):

@@ -231,8 +231,9 @@ class JsonLines:
         for place, line in enumerate(block.splitlines()):
             item = _json_object(line)
             key = item.get(str(self._key))
-            kind = pa.float64() if type(key) is int and self._key_type == pa.float64() else _json_type(key)
-            fits = key is None or (kind == self._key_type and kind != pa.null())
+            if type(key) is int and self._key_type == pa.float64() and abs(key) < 2**1023:
+                key = float(key)
+            fits = key is None or (_json_type(key) == self._key_type != pa.null())
             if line.strip():
                 yield place, line, (key, moment(item.get(str(self._time)))) if item and fits else None
 
