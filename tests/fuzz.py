@@ -221,7 +221,8 @@ def reader(format: str, **options: Any) -> Callable[[Input, Path], None]:
         path.write_bytes(given.content)
         found = read_stream(path, format=format, **options)
         if given.expected is not None:
-            keys = [found.keys[key] for key in found.hashes.tolist()]
+            texts = found.key_texts(found.hashes.tolist())
+            keys = [texts[key] for key in found.hashes.tolist()]
             if keys != given.expected or found.malformed.count:
                 raise WrongAnswerError(
                     f"read {keys}, {found.malformed.count} malformed; plain Python reads {given.expected}"

@@ -11,50 +11,47 @@ from typing import TYPE_CHECKING, Any
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from keyspread.cli.options.input import StreamInput
-    from keyspread.streams import GeneratedStream
+    from keyspread.streams import GeneratedStream, Stream
     from keyspread.streams.encoded import Encoded
 
-DESCRIBED_MESSAGES = 50_000_000
-"""Messages that `datasets describe` reads into memory at most."""
-_UNLIMITED = 2**61
 _SLOW = 2_000_000
 """Drawing more messages than this takes long enough for a progress bar."""
-_UNIX_SECONDS = (631_152_000, 4_102_444_800)
-"""1990 to 2100: times within this range are shown as dates."""
 _FILE_OPTIONS = ("format", "key", "time", "messages")
 
 
 @dataclass(frozen=True)
 class InputStream:
-    """A stream in memory, and what is known about it besides its messages."""
+    """A stream in memory, and what is known about it besides its messages: how it was generated, or the files."""
 
+    input: str
+    """The value of --input."""
     title: str
     encoded: "Encoded"
     parameters: dict[str, Any]
     generated: "GeneratedStream | None" = None
-    texts: Any = None
-    span: "tuple[float, float] | None" = None
-    malformed: Any = None
+    files: "Stream | None" = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a command prints as JSON about its input."""
+        malformed = 0 if self.files is None else self.files.malformed.count
+        return {"input": self.input, **self.parameters, "malformed": malformed}
 
     def names(self, hashes: list[int]) -> dict[int, Any]:
         """Return the key of every hash: text in a file, a number in a generated stream."""
-        if self.generated is None:
-            return {key: self.texts[key] for key in hashes}
-        return _numbers(self.generated, set(hashes))
+        if self.generated is not None:
+            return _numbers(self.generated, set(hashes))
+        return {} if self.files is None else self.files.key_texts(hashes)
 
     def label(self, key: Any) -> str:
         """Return a key as the screen shows it."""
         return f"key {key:,}" if self.generated is not None else clean(key) or repr(key)
 
 
-def read_input(options: "StreamInput", *, routed: bool, maximum: int = _UNLIMITED) -> InputStream:
+def read_input(options: "StreamInput", *, routed: bool) -> InputStream:
     """Draw the generated stream that --input names, or read the files.
 
-    If the stream is `routed`, --seed also seeds the senders, so it is allowed with files. A stream with more than
-    `maximum` messages is an error; a generated stream is refused before it is drawn.
+    If the stream is `routed`, --seed also seeds the senders, so it is allowed with files.
     """
     from keyspread.streams.generated.catalog import DEFAULTS
 
@@ -63,55 +60,35 @@ def read_input(options: "StreamInput", *, routed: bool, maximum: int = _UNLIMITE
     if routed and not generated:
         parameters.pop("seed", None)
     refuse_unused(options.input, parameters)
-    if generated:
-        return _draw(options.input.lower(), parameters, maximum)
-    return _read(options.input, parameters, options.strict, maximum)
+    return _draw(options.input.lower(), parameters) if generated else _read(options.input, parameters, options.strict)
 
 
 def refuse_unused(source: str, given: Mapping[str, Any], file_options: Sequence[str] = _FILE_OPTIONS) -> None:
-    """Raise one error for all options that this input does not use."""
+    """Raise an error for the first option that this input does not use."""
     from keyspread.streams.generated.catalog import DEFAULTS, shown
 
-    used = DEFAULTS.get(source.lower(), file_options)
-    unused = {name: value for name, value in given.items() if name not in used}
-    if not unused:
-        return
-    users = {
-        name: [*(stream for stream, taken in DEFAULTS.items() if name in taken), *["files"] * (name in file_options)]
-        for name in unused
-    }
-    first, *others = (f"--{name} {{}}for {_listed(names)} only" for name, names in users.items())
-    said = ", ".join([first.format("is "), *(other.format("") for other in others)])
-    got = ", ".join(map(shown, unused.values()))
-    raise InputError(f"{said}, got {got} with {source}: leave {'them' if others else 'it'} out")
+    for option, value in given.items():
+        if option not in DEFAULTS.get(source.lower(), file_options):
+            users = [stream for stream, taken in DEFAULTS.items() if option in taken]
+            users += ["files"] if option in file_options else []
+            listed = " and ".join(filter(None, [", ".join(users[:-1]), users[-1]]))
+            raise InputError(f"--{option} is for {listed} only, got {shown(value)} with {source}: leave it out")
 
 
-def _listed(names: Sequence[str]) -> str:
-    """['zipf', 'drift', 'files'] → 'zipf, drift and files'."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _draw(name: str, parameters: dict[str, Any], maximum: int) -> InputStream:
+def _draw(name: str, parameters: dict[str, Any]) -> InputStream:
     from rich.console import Console
 
     from keyspread.cli.screens import layout
-    from keyspread.streams.generated.catalog import DEFAULTS, named_stream
+    from keyspread.streams.generated.catalog import named_stream
 
     stream = named_stream(name, **parameters)
-    if stream.messages > maximum:
-        remedy = f"--messages {maximum:.0e}"
-        if "scale" in DEFAULTS[name]:
-            full = stream.messages / parameters.get("scale", 1.0)
-            remedy = f"--scale {maximum / full:.1g}"
-        raise InputError(_too_many(stream.title, f"{stream.messages:,}", maximum, remedy))
     watched = sys.stderr.isatty() and stream.messages > _SLOW
     with layout.steps(Console(stderr=True) if watched else None, 1) as step:
         step("generating")
-        return InputStream(stream.title, stream.encoded(), {"name": name, **stream.parameters()}, generated=stream)
+        return InputStream(name, stream.title, stream.encoded(), {"name": name, **stream.parameters()}, stream)
 
 
-def _read(path: str, parameters: dict[str, Any], strict: bool, maximum: int) -> InputStream:
+def _read(path: str, parameters: dict[str, Any], strict: bool) -> InputStream:
     from keyspread.cli.screens import layout
     from keyspread.streams import read_stream, total_bytes
     from keyspread.streams.encoded import Encoded
@@ -120,34 +97,14 @@ def _read(path: str, parameters: dict[str, Any], strict: bool, maximum: int) -> 
     if not os.path.exists(path) and not glob.has_magic(path):
         raise InputError(f"{path} is neither a generated stream ({', '.join(NAMES)}) nor a file: check the name")
     title = os.path.basename(path.rstrip("/")) or path
-    reading = dict(parameters)
-    limit = reading.pop("messages", maximum + 1)  # one message more than the maximum shows that there are more
-    if "messages" in parameters and limit > maximum:
-        raise InputError(f"--messages {limit:,} is more than describe reads into memory, which is {maximum:,}")
+    reading = {"limit" if name == "messages" else name: value for name, value in parameters.items()}
     try:
         with layout.late_progress(f"reading {title}", total_bytes(path)) as progress:
-            found = read_stream(path, **reading, limit=limit, strict=strict, progress=progress)
+            stream = read_stream(path, **reading, strict=strict, progress=progress)
     except InputError as problem:
         raise as_options(problem) from problem
-    if found.hashes.size > maximum:
-        raise InputError(_too_many(title, f"more than {maximum:,}", maximum, f"--messages {maximum:.0e}"))
-    return InputStream(
-        title,
-        Encoded.of(found.hashes),
-        {"path": path, **{"file_format" if name == "format" else name: value for name, value in parameters.items()}},
-        texts=found.keys,
-        span=_span(found.times),
-        malformed=found.malformed,
-    )
-
-
-def _too_many(title: str, messages: str, maximum: int, remedy: str) -> str:
-    return f"{title} has {messages} messages, describe reads at most {maximum:,} into memory: pass {remedy} or less"
-
-
-def _span(times: "npt.NDArray[Any]") -> tuple[float, float] | None:
-    first, last = float(times.min()), float(times.max())
-    return (first, last) if _UNIX_SECONDS[0] <= first and last <= _UNIX_SECONDS[1] else None
+    shown = {"path": path, **{"file_format" if name == "format" else name: value for name, value in parameters.items()}}
+    return InputStream(path, title, Encoded.of(stream.hashes), shown, files=stream)
 
 
 def _numbers(stream: "GeneratedStream", hashes: set[int]) -> dict[int, int]:
@@ -156,23 +113,23 @@ def _numbers(stream: "GeneratedStream", hashes: set[int]) -> dict[int, int]:
 
     from keyspread.hashing import hash_keys
 
-    found: dict[int, int] = {}
-    keys, begin, wanted = stream.law().keys, 1, np.array(sorted(hashes), np.int64)
-    while len(found) < len(hashes) and begin <= keys:
+    numbers: dict[int, int] = {}
+    keys, begin, missing = stream.law().keys, 1, np.array(sorted(hashes), np.int64)
+    while len(numbers) < len(hashes) and begin <= keys:
         end = min(begin + (1 << 18), keys + 1)
         candidates = hash_keys(np.arange(begin, end))
-        places = np.flatnonzero(np.isin(candidates, wanted))
-        found |= zip(candidates[places].tolist(), (begin + places).tolist(), strict=True)
+        places = np.flatnonzero(np.isin(candidates, missing))
+        numbers |= zip(candidates[places].tolist(), (begin + places).tolist(), strict=True)
         begin = end
-    return found
+    return numbers
 
 
-def note_malformed(source: str, stream: InputStream) -> None:
+def note_malformed(stream: InputStream) -> None:
     """Print a note about lines that were skipped, if there are any."""
     from keyspread.cli.screens import layout
 
-    if stream.malformed is not None and stream.malformed.count:
-        layout.note(f"{source}: skipped {stream.malformed}")
+    if stream.files is not None and stream.files.malformed.count:
+        layout.note(f"{stream.input}: skipped {stream.files.malformed}")
 
 
 def clean(text: str) -> str:

@@ -12,10 +12,7 @@ from keyspread.streams.generated.lookalikes import ORIGINALS, look_alike
 from keyspread.streams.generated.writer import write_stream
 from keyspread.streams.generated.zipf import ZipfRanks, ZipfStream, zipf, zipf_probabilities
 from keyspread.streams.profile import Profile, profile
-from keyspread.streams.readers.file_stream import FileStream
-from keyspread.streams.readers.files import Stream, read_stream
-from keyspread.streams.readers.key_texts import KeyTexts
-from keyspread.streams.readers.messages import Malformed
+from keyspread.streams.readers.files import FileStream, Malformed, Stream, read_stream
 from keyspread.streams.readers.paths import find_streams, total_bytes
 
 __all__ = [
@@ -24,7 +21,6 @@ __all__ = [
     "Encoded",
     "FileStream",
     "GeneratedStream",
-    "KeyTexts",
     "Malformed",
     "Profile",
     "Stream",

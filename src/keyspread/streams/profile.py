@@ -17,7 +17,6 @@ from keyspread.threshold import default_threshold, least_hot_count
 WORKERS = 50
 """The number of workers that decides which keys are hot, unless another one is given."""
 
-_POINTS = 60
 _FITTED = 1000
 _LEADING = 10
 
@@ -38,14 +37,10 @@ class Profile:
     """Share of all hot keys together."""
     half: int
     """Smallest number of keys that together have at least half of the messages."""
-    evenness: float
-    """Entropy of the keys divided by its maximum: 1 if all keys are equally frequent, 0 if there is at most one key."""
     exponent: float | None
     """Zipf exponent fitted to ranks 1 … 1000 by least squares of log share over log rank; None for under 3 keys."""
     top: tuple[tuple[int, int], ...]
     """The hottest keys, (hash, messages), hottest first."""
-    law: tuple[tuple[int, float], ...]
-    """At most 60 points (rank, share), evenly spaced on a log scale, including the first and the last rank."""
     drift: float
     """How much the ten hottest keys change from one window to the next: 0 if none changes, 1 if all change each time.
 
@@ -62,25 +57,14 @@ class Profile:
         """Minimum share of a hot key: the paper's threshold 1/(5n) for n workers."""
         return default_threshold(self.workers)
 
-    @property
-    def drift_in_words(self) -> str:
-        """What the drift of this stream means."""
-        new = "none" if self.drift == 0 else f"{100 * self.drift:.0f} %"
-        return f"{new} of the ten hottest keys of a window are new, on average"
-
-    @property
-    def p1_over_time(self) -> tuple[float, ...]:
-        """Share of the hottest key of each window."""
-        return tuple(share for _, share in self.leaders)
-
 
 def profile(encoded: Encoded, windows: int = 10, top: int = 10, workers: int = WORKERS) -> Profile:
     """Profile a stream, as a whole and in windows of equal message counts. All values of an empty stream are 0.
 
-    >>> found = profile(Encoded.of(np.array([70, 80, 70, 90, 90, 90])), windows=2, top=1)
-    >>> found.keys, found.p1, found.top, found.leaders[0]  # the windows are 70 80 70 and 90 90 90
+    >>> clicks = profile(Encoded.of(np.array([70, 80, 70, 90, 90, 90])), windows=2, top=1)
+    >>> clicks.keys, clicks.p1, clicks.top, clicks.leaders[0]  # the windows are 70 80 70 and 90 90 90
     (3, 0.5, ((90, 3),), (70, 0.6666666666666666))
-    >>> found.drift  # the one key of the second window is not among those of the first
+    >>> clicks.drift  # the one key of the second window is not among those of the first
     1.0
     """
     windows = checks.whole_number("windows", windows)
@@ -88,7 +72,7 @@ def profile(encoded: Encoded, windows: int = 10, top: int = 10, workers: int = W
     workers = checks.whole_number("workers", workers)
     messages = encoded.messages
     if not messages:
-        return Profile(0, 0, 0.0, 0, 0.0, 0, 0.0, None, (), (), 0.0, (), workers)
+        return Profile(0, 0, 0.0, 0, 0.0, 0, None, (), 0.0, (), workers)
     ranked = -np.sort(-encoded.counts[encoded.counts > 0])
     hot = ranked[ranked >= least_hot_count(default_threshold(workers), messages)]
     ends = window_ends(messages, windows)
@@ -104,10 +88,8 @@ def profile(encoded: Encoded, windows: int = 10, top: int = 10, workers: int = W
         hot_share=int(hot.sum()) / messages,
         # Counts 5 3 1 1 of 10 messages: one key has half of them.
         half=int(np.searchsorted(2 * np.cumsum(ranked), messages)) + 1,
-        evenness=_evenness(ranked),
         exponent=_exponent(ranked),
         top=_hottest(encoded.hashes, encoded.counts, top),
-        law=_law(ranked),
         drift=_drift(in_windows),
         leaders=tuple(
             (hottest[0][0], hottest[0][1] / size) for hottest, size in zip(in_windows, sizes.tolist(), strict=True)
@@ -149,12 +131,6 @@ def _drift(in_windows: list[_Counted]) -> float:
     return 1 - sum(common) / len(common) if common else 0.0
 
 
-def _law(ranked: npt.NDArray[np.int64]) -> tuple[tuple[int, float], ...]:
-    ranks = np.unique(np.rint(np.geomspace(1, ranked.size, _POINTS)).astype(np.int64))
-    shares = ranked[ranks - 1] / ranked.sum()
-    return tuple(zip(ranks.tolist(), shares.tolist(), strict=True))
-
-
 def _exponent(ranked: npt.NDArray[np.int64]) -> float | None:
     if ranked.size < 3:
         return None
@@ -162,10 +138,3 @@ def _exponent(ranked: npt.NDArray[np.int64]) -> float | None:
     y = np.log(ranked[: x.size])
     x -= x.mean()
     return 0.0 - float(x @ (y - y.mean()) / (x @ x))
-
-
-def _evenness(ranked: npt.NDArray[np.int64]) -> float:
-    if ranked.size == 1:
-        return 0.0
-    shares = ranked / ranked.sum()
-    return min(1.0, float(-(shares * np.log(shares)).sum() / np.log(ranked.size)))

@@ -43,7 +43,7 @@ def test_help_fits_80_columns_and_shows_no_types(run, command):
     assert "[default" not in out
 
 
-@pytest.mark.parametrize("line", ["compare stream.tsv", "simulate --stream zipf", "run --source zipf"])
+@pytest.mark.parametrize("line", ["compare stream.tsv", "simulate --source zipf", "run --source zipf"])
 def test_there_is_one_way_to_name_the_input(run, line):
     code, out, err = run(*line.split())
     assert (code, out, err.count("\n")) == (2, "", 1)

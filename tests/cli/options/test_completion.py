@@ -38,6 +38,7 @@ def complete(line):
         ("keyspread simulate --input clicks", []),  # bash then offers files
         ("keyspread run --format t", ["table", "tsv"]),
         ("keyspread bench deployment --schemes key,d", ["key,d-choices"]),
+        ("keyspread simulate --str", ["--stream", "--strict"]),
         ("keyspread da", ["datasets"]),
     ],
 )

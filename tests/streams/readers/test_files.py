@@ -1,210 +1,89 @@
-"""`read_stream` compared with a plain reader of the same lines; broken files and real ones."""
+"""Folders, patterns and compressed files read as one stream; files and paths that are rejected."""
 
 import gzip
 import os
-import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from keyspread.errors import InputError
 from keyspread.hashing import hash_keys
-from keyspread.streams import Malformed, read_stream
+from keyspread.streams import Malformed, find_streams, read_stream, total_bytes
 from keyspread.streams.readers import files
 
-BLOCK = "keyspread.streams.readers.lines._BLOCK"
-"""Bytes parsed at once; small in tests, so that every record is cut somewhere."""
+HOW = "pass format=, one of tsv, wikibench, words, cashtags, csv, json, parquet"
 
 
-def naive(data):
-    """Messages and malformed lines, one line at a time."""
-    messages, malformed = [], []
-    for number, line in enumerate(data.splitlines(), start=1):
-        parts = line.split(b"\t")
-        if not line:
-            continue
-        if len(parts) == 2 and re.fullmatch(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", parts[0]):
-            messages.append((float(parts[0]), parts[1]))
-        else:
-            malformed.append((number, line.decode("utf-8", "replace")))
-    return messages, malformed
+def keys_of(stream):
+    texts = stream.key_texts(stream.hashes.tolist())
+    return [texts[key] for key in stream.hashes.tolist()]
 
 
-def check(stream, data):
-    messages, malformed = naive(data)
-    assert stream.times.tolist() == [time for time, _ in messages]
-    assert stream.hashes.tolist() == hash_keys([key for _, key in messages]).tolist()
-    assert [stream.keys[key] for key in stream.hashes] == [key.decode("utf-8", "replace") for _, key in messages]
-    assert len(stream.keys) == len({key for _, key in messages})
-    assert stream.malformed == (Malformed(len(malformed), *malformed[0]) if malformed else Malformed())
+@pytest.fixture
+def folder(write, tmp_path):
+    write(b"3\tc\n", "all/b.tsv")
+    write(gzip.compress(b"1\ta\n2\tb\nbad\n"), "all/a.tsv.gz")
+    write(b"", "all/empty.csv")
+    write(b"4.5\td\n", "all/deep/d.tab")
+    write(b"worse\n5\te\n", "all/z.txt")
+    for hidden in ("all/_SUCCESS", "all/.a.tsv.crc", "all/_temporary/x.tsv", "all/.git/x.tsv"):
+        write(b"9\thidden\n", hidden)
+    return tmp_path / "all"
 
 
-def test_messages_in_order(write):
-    stream = read_stream(write(b"10\tb\n11\ta\n12\tb\n"))
-    assert stream.times.tolist() == [10, 11, 12]
-    assert stream.times.dtype == np.int64
-    assert stream.hashes.tolist() == hash_keys(["b", "a", "b"]).tolist()
-    assert stream.keys[stream.hashes[0]] == "b"
-    assert len(stream.keys) == 2
-    assert stream.malformed == Malformed()
-    with pytest.raises(KeyError):
-        stream.keys[0]
+def test_a_folder_is_read_in_order_of_name(folder):
+    stream = read_stream(folder)
+    assert keys_of(stream) == ["a", "b", "c", "d", "e"]
+    assert stream.times.tolist() == [1, 2, 3, 4.5, 5]
+    assert stream.malformed == Malformed(2, f"line 3 of {folder / 'a.tsv.gz'}: 'bad'")
+    assert str(stream.malformed) == f"2 malformed lines, the first is line 3 of {folder / 'a.tsv.gz'}: 'bad'"
+    with pytest.raises(InputError, match=r"all/a\.tsv\.gz, line 3: expected time<TAB>key, got 'bad': fix the line"):
+        read_stream(folder, strict=True)
+    assert read_stream(folder, limit=3).times.tolist() == [1, 2, 3]
+    assert [os.path.basename(path) for path in find_streams(folder)] == [
+        "a.tsv.gz",
+        "b.tsv",
+        "deep",
+        "empty.csv",
+        "z.txt",
+    ]
+    assert find_streams(folder / "b.tsv") == [str(folder / "b.tsv")]
 
 
 @pytest.mark.parametrize(
-    "data",
-    [
-        b"1\ta",
-        b"1\ta\r\n2\tb\r\n\r\nx\r\n",
-        b'1\t"a\n2\tb"c\n3\t"d"\n4\t\'e\n5\ta,b;c\n6\ta\\tb\n',
-        b"1\t\n2\t\n3\tNULL\n4\tnan\n5\t \n",
-        b"\n\n1\ta\n\n\nbad\n2\tb\n",
-        b"bad\n1\ta\nworse\n",
-        b"1\ta\n2\tb\tc\n3\td\n",
-        b"1\ta\nnan\tb\ninf\tc\n0x1f\td\n\te\n 1\tf\n1 \tg\n1_0\th\n",
-        b"1.5\ta\n-2\tb\n+3\tc\n1e3\td\n.5\te\n6.\tf\n99999999999999999999\tg\n",
-        b"1\t\xff\xfe\n2\tb\n\xff\n\xff\tc\n",
-        b"1\ta\x00b\n2\t\xe2\x80\xa8\x0b\x0c\x85\n",
-        b"1\ta\rx\r2\tb\n",
-        b"  \n1\ta\n",
-        "\u0663\ta\n1\tü€😀\n".encode(),
-    ],
+    ("pattern", "keys"),
+    [("*", "abcde"), ("**", "abcde"), ("*.t*", "abce"), ("[ab].*", "abc"), ("**/d*", "d"), ("_SUC*", ["hidden"])],
 )
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_lines_of_all_kinds(write, data, pack):
-    check(read_stream(write(pack(data))), data)
+def test_patterns(folder, pattern, keys):
+    assert keys_of(read_stream(folder / pattern, format="tsv")) == list(keys)
 
 
-LINES = st.lists(
-    st.sampled_from([b"1\ta", b"2\tb", b"3\t", b"2.5\tc", b"", b"x", b"x\ty", b"1\ta\tb", b"\xff", b"4\t\xff\r"])
-)
+def test_a_name_that_only_looks_like_a_pattern(write):
+    write(b"1\ta\n", "a.tsv")
+    assert read_stream(write(b"2\tb\n", "[a].tsv")).times.tolist() == [2]
 
 
-@given(LINES, st.integers(1, 40))
-def test_any_lines_in_blocks_of_any_size(tmp_path_factory, lines, block):
-    data = b"\n".join(lines)
-    path = tmp_path_factory.mktemp("lines") / "stream.tsv"
-    path.write_bytes(data)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BLOCK, block)
-        if naive(data)[0]:
-            check(read_stream(path), data)
-        else:
-            with pytest.raises(InputError, match="no messages"):
-                read_stream(path)
+def test_progress_is_the_sum_over_all_files(folder, monkeypatch):
+    monkeypatch.setattr(files, "_BLOCK", 1 << 16)
+    packed = gzip.compress(os.urandom(300_000).hex().encode().replace(b"0", b"\n1\tk"))
+    (folder / "c.tsv.gz").write_bytes(packed)
+    seen = []
+    read_stream(folder, progress=seen.append)
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 5
+    assert seen[-1] == total_bytes(folder) == sum(path.stat().st_size for path in folder.glob("**/[abcdez]*.*"))
 
 
-def test_byte_order_mark(write):
-    data = b"1\ta\n2\tb\n"
-    check(read_stream(write(b"\xef\xbb\xbf" + data)), data)
-
-
-def test_gzip_is_known_by_its_bytes_not_its_name(write):
-    data = b"1\ta\n2\tb\n"
-    check(read_stream(write(gzip.compress(data), "stream.tsv")), data)
-    check(read_stream(write(data, "stream.tsv.gz")), data)
+@pytest.mark.parametrize("compression", ["gzip", "zstd", "bz2", "lz4"])
+def test_a_compression_is_known_by_its_bytes_not_its_name(tmp_path, compression):
+    with pa.CompressedOutputStream(str(tmp_path / "a.tsv"), compression) as file:
+        file.write(b"\xef\xbb\xbf1\ta\n2\tb")
+    assert keys_of(read_stream(tmp_path / "a.tsv")) == ["a", "b"]
 
 
 def test_gzip_of_several_members(write):
-    check(read_stream(write(gzip.compress(b"1\ta\n2\t") + gzip.compress(b"b\n"))), b"1\ta\n2\tb\n")
-
-
-def test_many_keys_are_kept_once(write, monkeypatch):
-    monkeypatch.setattr(BLOCK, 1 << 16)
-    lines = [f"{number}\tkey {number * 7919 % 300_000}" for number in range(600_000)]
-    stream = read_stream(write("\n".join(lines).encode()))
-    assert len(stream.keys) == 300_000
-    for place in (0, 299_999, 300_000, 599_999):
-        assert stream.keys[stream.hashes[place]] == lines[place].split("\t")[1]
-
-
-def test_progress_ends_at_the_size_of_the_file(write, monkeypatch):
-    monkeypatch.setattr(BLOCK, 1 << 14)
-    path = write(gzip.compress(os.urandom(30_000).hex().encode().replace(b"0", b"\n1\tk")))
-    seen = []
-    read_stream(path, progress=seen.append)
-    assert seen == sorted(seen)
-    assert len(seen) > 2
-    assert seen[-1] == os.path.getsize(path)
-
-
-def test_strict_names_the_first_malformed_line(write):
-    path = write(b"1\ta\n\n2 b\nworse\n")
-    assert read_stream(path).malformed == Malformed(2, 3, "2 b")
-    assert str(read_stream(path).malformed) == "2 malformed lines, the first is line 3: '2 b'"
-    with pytest.raises(InputError) as raised:
-        read_stream(path, strict=True)
-    assert str(raised.value) == (
-        f"{path}, line 3: expected time<TAB>key, got '2 b': "
-        "fix the line, or read without strict to skip and count such lines"
-    )
-
-
-def test_a_long_malformed_line_is_shown_in_part(write):
-    stream = read_stream(write(b"1\ta\n" + b"x" * 10_000))
-    assert len(stream.malformed.first_text) == 80
-    assert stream.malformed.first_text.endswith("x…")
-
-
-@pytest.mark.parametrize("data", [b"", b"\n\r\n", gzip.compress(b"", mtime=0)])
-def test_an_empty_file_is_an_error(write, data):
-    path = write(data)
-    with pytest.raises(InputError, match=r"no messages \(the file is empty\): each line must be time<TAB>key$"):
-        read_stream(path)
-
-
-def test_a_file_of_another_format_is_an_error(write):
-    with pytest.raises(InputError, match=r"no messages \(2 malformed lines, the first is line 1: 'time,key'\)"):
-        read_stream(write(b"time,key\n1,a\n"))
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match=r"nowhere\.tsv: no such file or folder: check the path$"):
-        read_stream(tmp_path / "nowhere.tsv")
-
-
-def test_limit_stops_in_the_middle_and_reads_no_line_behind(write):
-    path = write(b"bad\n1\ta\n2\tb\nworse\n3\ta\n4\tc\n")
-    stream = read_stream(path, limit=2)
-    assert stream.times.tolist() == [1, 2]
-    assert len(stream.keys) == 2
-    assert stream.malformed == Malformed(1, 1, "bad")
-    assert read_stream(path, limit=3).malformed == Malformed(2, 1, "bad")
-    assert read_stream(path, limit=100).times.tolist() == [1, 2, 3, 4]
-    with pytest.raises(InputError, match="limit must be at least 1, got 0"):
-        read_stream(path, limit=0)
-
-
-@given(LINES, st.integers(1, 10), st.integers(1, 40))
-def test_any_limit_is_the_stream_up_to_that_message(tmp_path_factory, lines, limit, block):
-    messages, read = 0, []
-    for line in lines:
-        if messages == limit:
-            break
-        read.append(line)
-        messages += len(naive(line)[0])
-    path = tmp_path_factory.mktemp("lines") / "stream.tsv"
-    path.write_bytes(b"\n".join(lines))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BLOCK, block)
-        if messages:
-            check(read_stream(path, limit=limit), b"\n".join(read))
-        else:
-            with pytest.raises(InputError, match="no messages"):
-                read_stream(path, limit=limit)
-
-
-def test_a_file_that_may_not_be_read(write, monkeypatch):
-    def refuse(path, mode):
-        raise PermissionError(13, "Permission denied", path)
-
-    # Not by chmod: root can read every file.
-    monkeypatch.setattr(files, "open", refuse, raising=False)
-    path = write(b"1\ta\n")
-    with pytest.raises(InputError, match=r"cannot be read \(Permission denied\)"):
-        read_stream(path)
+    assert keys_of(read_stream(write(gzip.compress(b"1\ta\n2\t") + gzip.compress(b"b\n")))) == ["a", "b"]
 
 
 PACKED = gzip.compress(b"".join(b"%d\tkey %d\n" % (number, number) for number in range(1000)), mtime=0)
@@ -222,10 +101,93 @@ PACKED = gzip.compress(b"".join(b"%d\tkey %d\n" % (number, number) for number in
     ids=["truncated", "wrong length", "damaged", "garbage behind", "only the magic"],
 )
 def test_broken_gzip(write, data):
-    path = write(data)
-    with pytest.raises(InputError, match=r"stream\.tsv: broken gzip after line \d+ .*: download or compress") as raised:
-        read_stream(path)
+    with pytest.raises(InputError, match=r"stream\.tsv: broken gzip.*: check the file, or write it again$") as raised:
+        read_stream(write(data))
     assert "\n" not in str(raised.value)
+
+
+def test_memory_is_a_few_blocks_not_the_file(write, monkeypatch):
+    monkeypatch.setattr(files, "_BLOCK", 1 << 16)
+    blocks, parse = [], files.text_format
+    monkeypatch.setattr(
+        files, "_blocks", lambda *given, cut=files._blocks: (blocks.append(len(b)) or b for b in cut(*given))
+    )
+    lines = b"".join(b"%d\tkey %d\n" % (number, number * 7919 % 30_000) for number in range(200_000))
+    stream = read_stream(write(gzip.compress(lines)))
+    assert (len(stream.hashes), len(np.unique(stream.hashes))) == (200_000, 30_000)
+    assert len(blocks) > 20
+    assert max(blocks) < 1 << 17
+    assert parse is files.text_format
+    monkeypatch.setattr(files, "_LONGEST_LINE", 1 << 17)
+    with pytest.raises(InputError, match=r"line 2: longer than 131,072 bytes: cut it, or close the quote"):
+        read_stream(write(b"1\ta\n" + b"x" * (1 << 19)))
+
+
+def test_limit_stops_in_the_middle(write):
+    path = write(b"bad\n1\ta\n2\tb\n3\ta\n4\tc\n")
+    assert read_stream(path, limit=2).times.tolist() == [1, 2]
+    assert read_stream(path, limit=100).times.tolist() == [1, 2, 3, 4]
+    with pytest.raises(InputError, match="limit must be at least 1, got 0"):
+        read_stream(path, limit=0)
+
+
+def test_keys_of_two_types_in_one_stream(write):
+    first = write(b'{"k": 7}\n', "folder/1.json")
+    second = write(b'{"k": "7"}\n', "folder/2.json")
+    with pytest.raises(InputError) as raised:
+        read_stream(first.parent, key="k")
+    assert str(raised.value) == (
+        f"{second}: keys are text here and int64 in {first}, so equal keys would hash differently: "
+        "write all files with one key type"
+    )
+    write(b'{"k": null}\n', "folder/2.json")
+    write(b'{"k": 8}\n', "folder/3.json")
+    assert keys_of(read_stream(first.parent, key="k")) == ["7", "null", "8"]
+
+
+def test_a_long_malformed_line_is_shown_in_part(write):
+    malformed = read_stream(write(b"1\ta\n" + b"x" * 10_000)).malformed
+    assert len(malformed.first) < 100
+    assert malformed.first.endswith("x…'")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "options", "message"),
+    [
+        ("a.tsv", b"", {}, r"no messages \(the file is empty\): name another path$"),
+        (
+            "a.tsv",
+            b"time,key\n1,a\n",
+            {},
+            r"no messages \(2 malformed lines, .*\): each line must be time<TAB>key, or pass",
+        ),
+        ("a.dat", b"1\ta\n", {}, f"the ending does not tell the format: {HOW}$"),
+        ("a.tsv", b"1\ta\n", {"format": "xml"}, f"unknown format 'xml': {HOW}$"),
+        ("a.tsv", b"1\ta\n", {"key": "u"}, "key= is for csv, json, parquet only, got 'u' with tsv: leave it out$"),
+    ],
+)
+def test_streams_that_will_not_do(write, name, data, options, message):
+    with pytest.raises(InputError, match=message) as raised:
+        read_stream(write(data, name), **options)
+    assert "\n" not in str(raised.value)
+
+
+def test_no_files(tmp_path):
+    for read in (read_stream, total_bytes):
+        with pytest.raises(InputError, match=r": no file in this folder: check the path$"):
+            read(tmp_path)
+        with pytest.raises(InputError, match=r"nowhere: no such file or folder: check the path$"):
+            read(tmp_path / "nowhere")
+        with pytest.raises(InputError, match=r"no\*: no file matches this pattern: check the path$"):
+            read(tmp_path / "no*")
+    (tmp_path / "a.tsv").symlink_to(tmp_path / "nowhere")
+    for read in (read_stream, total_bytes):
+        with pytest.raises(InputError, match=r"a\.tsv: cannot be read \(No such file or directory\): check the file"):
+            read(tmp_path)
+
+
+def test_the_format_that_is_named_wins(write):
+    assert read_stream(write(b"1\ta,b\n", "stream.csv"), format="tsv").times.tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -239,9 +201,8 @@ def test_broken_gzip(write, data):
 def test_real_streams(shared_data, name, messages, keys, share, hottest):
     stream = read_stream(shared_data / f"{name}.tsv.gz", strict=True)
     assert len(stream.hashes) == len(stream.times) == messages
-    assert len(stream.keys) == keys
     found, counts = np.unique(stream.hashes, return_counts=True)
     assert len(found) == keys
     assert round(100 * counts.max() / messages, 2) == share
-    assert stream.keys[found[counts.argmax()]] == hottest
+    assert stream.key_texts([found[counts.argmax()]]) == {hash_keys([hottest])[0]: hottest}
     assert (np.diff(stream.times) >= 0).all()

@@ -45,7 +45,7 @@ def compare(
 
     checks.whole_number("senders", route.senders)
     messages = read_input(stream, routed=True)
-    note_malformed(stream.input, messages)
+    note_malformed(messages)
     with layout.late_progress("comparing", len(ALL)) as progress:
         compared = compare_schemes(
             messages.encoded,
@@ -56,15 +56,13 @@ def compare(
             progress=progress,
             **route.options(),
         )
-    encoded = messages.encoded
-    sample = Sample(route.workers, encoded.messages, windows, encoded.keys)
+    sample = Sample(route.workers, messages.encoded.messages, windows, messages.encoded.keys)
     advice = advise(compared, sample)
     if as_json:
-        facts = {"input": stream.input, **messages.parameters}
-        facts |= {"workers": route.workers, "sources": route.senders, "windows": windows}
         print_json(
             {
-                **facts,
+                **messages.facts(),
+                **{"workers": route.workers, "sources": route.senders, "windows": windows},
                 "schemes": [result.to_dict() for result in compared],
                 "rate_includes": RATE_INCLUDES,
                 "frontier": [result.scheme for result in frontier(compared)],

@@ -1,7 +1,7 @@
-"""`keyspread datasets`: list the available streams, describe one, or write a generated one to a file."""
+"""`keyspread datasets`: list the generated streams, describe any stream, or write a generated one to a file."""
 
 import os
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,16 +13,6 @@ from keyspread.cli.options.output import Json, Overwrite, Top, output
 from keyspread.cli.options.parsers import COUNT, FILE
 from keyspread.cli.options.routing import Windows
 from keyspread.errors import InputError
-
-_FORMATS = {
-    "tsv": "lines of time<TAB>key",
-    "wikibench": "WikiBench traces: lines of 'counter time url flag'; key = url",
-    "words": "tweets, one per line, text or JSON; one message per word",
-    "cashtags": "tweets, one per line, text or JSON; one message per cashtag",
-    "csv": "values under a header; --key and --time name columns",
-    "json": "one object per line; --key and --time name fields",
-    "parquet": "--key and --time name columns",
-}
 
 datasets = typer.Typer(
     cls=CommandGroup,
@@ -38,17 +28,11 @@ def _no_command(context: typer.Context) -> None:
 
 
 @datasets.command("list", cls=Command)
-def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a screen")] = False,
-) -> None:
-    """List the streams that keyspread generates and the file formats that it reads."""
+def list_() -> None:
+    """List the streams that keyspread generates."""
     from keyspread.cli.screens.dataset import show_list
 
-    streams = _generated_streams()
-    if as_json:
-        print_json({"made": streams, "formats": [{"name": name, "what": what} for name, what in _FORMATS.items()]})
-    else:
-        show_list(streams, _FORMATS)
+    show_list()
 
 
 @datasets.command(cls=Command)
@@ -62,24 +46,25 @@ def describe(
     ] = 50,
     as_json: Json = False,
 ) -> None:
-    """Show how skewed a stream is: its hottest keys, the distribution of all keys, and how they change over time.
+    """Show how skewed a stream is: its hottest keys, the share of all hot keys, and how they change over time.
 
     [b]keyspread datasets describe --input ct --workers 200[/b]
     [b]keyspread datasets describe --input clicks.csv --key user --time at[/b]
     """
     from keyspread import checks
-    from keyspread.cli.input_stream import DESCRIBED_MESSAGES, read_input
+    from keyspread.cli.input_stream import note_malformed, read_input
     from keyspread.cli.screens.dataset import as_dict, show
     from keyspread.streams.profile import profile
 
     checks.whole_number("top", top, minimum=0)
     checks.whole_number("windows", windows)
     checks.whole_number("workers", workers)
-    messages = read_input(stream, routed=False, maximum=DESCRIBED_MESSAGES)
+    messages = read_input(stream, routed=False)
+    note_malformed(messages)
     result = profile(messages.encoded, windows, top, workers)
     names = messages.names([hash_ for hash_, _ in (*result.top, *result.leaders)])
     if as_json:
-        print_json({"input": stream.input, **as_dict(messages, result, names)})
+        print_json(as_dict(messages, result, names))
     else:
         show(messages, result, names)
 
@@ -109,23 +94,3 @@ def make(
         write_stream(generated, out, overwrite=overwrite, progress=progress)
     size = os.path.getsize(out) / 1e6
     print(f"{generated.messages:,} messages of {generated.title} written to {out}, {size:,.1f} MB")
-
-
-def _generated_streams() -> list[dict[str, Any]]:
-    """Return name, description, parameters and sizes of every generated stream."""
-    from keyspread.streams import ORIGINALS, zipf_probabilities
-    from keyspread.streams.generated.catalog import DEFAULTS
-
-    descriptions = {
-        "zipf": "Zipf distribution with exponent {skew:g}",
-        "drift": "Zipf {skew:g}; the hot keys change every {every:,} messages",
-    }
-    streams = []
-    for name, description in descriptions.items():
-        law = DEFAULTS[name]
-        p1 = float(zipf_probabilities(law["skew"], law["keys"])[0])
-        streams.append({"name": name, "what": description.format(**law), "look_alike": False, **law, "p1": p1})
-    for name, original in ORIGINALS.items():
-        sizes = {"messages": original.messages, "keys": original.keys, "p1": original.p1}
-        streams.append({"name": name, "what": original.what, "look_alike": True, **DEFAULTS[name], **sizes})
-    return streams

@@ -125,7 +125,7 @@ def _read_streams(streams: FileInputs) -> "list[FileStream]":
     """Find the user's streams. Each is read once here, so that an error shows up before an hour of work."""
     from keyspread.cli.input_stream import as_options
     from keyspread.cli.screens import layout
-    from keyspread.streams import FileStream, find_streams, read_stream, total_bytes
+    from keyspread.streams import find_streams, read_stream, total_bytes
 
     paths = streams.input or []
     options = given(format=streams.format, key=one_column(streams.key), time=streams.time, messages=streams.messages)
@@ -146,7 +146,7 @@ def _read_streams(streams: FileInputs) -> "list[FileStream]":
                 continue
             if read.malformed.count:
                 layout.note(f"{entry}: skipped {read.malformed}")
-            readable.append(FileStream(entry, read.format, one_column(streams.key), streams.time, limit))
+            readable.append(read.source)
     if paths and not readable:
         raise InputError(f"{', '.join(paths)}: no stream found: name a file, or pass its --format and --key")
     return readable

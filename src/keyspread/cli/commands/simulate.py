@@ -44,7 +44,7 @@ def simulate(stream: StreamInput, route: SimulateRouting, windows: routing.Windo
 
     checks.whole_number("senders", route.senders)
     messages = read_input(stream, routed=True)
-    note_malformed(stream.input, messages)
+    note_malformed(messages)
     options = route.options()
     with layout.late_progress("simulating", messages.encoded.messages) as progress:
         result = keyspread.simulate(
@@ -58,8 +58,6 @@ def simulate(stream: StreamInput, route: SimulateRouting, windows: routing.Windo
             **options,
         )
     if as_json:
-        malformed = 0 if messages.malformed is None else messages.malformed.count
-        facts = {"input": stream.input, **messages.parameters, "malformed": malformed, "windows": windows}
-        print_json({**facts, **options, **result.to_dict()})
+        print_json({**messages.facts(), "windows": windows, **options, **result.to_dict()})
     else:
         show(messages.title, result)

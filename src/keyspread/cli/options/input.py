@@ -19,8 +19,8 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _input(help: str, completion_values: Any, metavar: str) -> Any:
-    return typer.Option(help=help, rich_help_panel=INPUT, autocompletion=completion_values, metavar=metavar)
+def _input(help: str, completion_values: Any, metavar: str, *names: str) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=INPUT, autocompletion=completion_values, metavar=metavar)
 
 
 def _generated(help: str, default: str | None = None, **more: Any) -> Any:
@@ -33,7 +33,9 @@ def _files(help: str, *names: str, default: str | None = None, **more: Any) -> A
 
 _STREAMS = "Generated stream (zipf, drift, wp, tw, ct: see [b]keyspread datasets list[/b])"
 
-StreamOrPath = Annotated[str, _input(f"{_STREAMS}, or a file, folder or pattern", completion.streams, "NAME|PATH")]
+StreamOrPath = Annotated[
+    str, _input(f"{_STREAMS}, or a file, folder or pattern", completion.streams, "NAME|PATH", "--input", "--stream")
+]
 StreamName = Annotated[str, _input(_STREAMS, completion.streams, "NAME")]
 RunInputName = Annotated[
     str, _input(f"{_STREAMS}, or what Spark reads: a path, table or topic", completion.streams, "NAME|PATH")
@@ -63,7 +65,7 @@ Format = Annotated[
     str | None,
     _files(
         "tsv (time<TAB>key), wikibench, words, cashtags, csv, json or parquet",
-        default="from the file name or its first lines",
+        default="from the file name",
         autocompletion=completion.formats,
         **NAME,
     ),

@@ -1,13 +1,10 @@
-"""What `keyspread datasets` shows: the list of streams; facts, hottest keys, distribution and drift of one stream."""
+"""What `keyspread datasets` shows: the list of streams; facts, hottest keys and drift of one stream."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,28 +12,30 @@ from rich.text import Text
 from keyspread.cli.input_stream import InputStream, clean
 from keyspread.cli.screens import layout
 from keyspread.cli.screens.layout import percent, plain_table
-from keyspread.streams.profile import Profile
+from keyspread.streams import Malformed, Profile
 
 _MOST_RUNS = 12
 
 
-def show_list(streams: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) -> None:
-    """Print the generated streams and the file formats for people."""
+def show_list() -> None:
+    """Print the generated streams with their default parameters for people."""
+    from keyspread.streams import ORIGINALS, zipf_probabilities
+    from keyspread.streams.generated.catalog import DEFAULTS
+
     out = layout.console()
     out.print()
     table = plain_table("generated", ("messages", "keys", "hottest"), first=5)
     table.add_column("description")
-    for stream in streams:
-        what = ("like " if stream["look_alike"] else "") + stream["what"]
-        table.add_row(stream["name"], f"{stream['messages']:,}", f"{stream['keys']:,}", percent(stream["p1"]), what)
+    for name, changes in {"zipf": "", "drift": "; the hot keys change every {every:,} messages"}.items():
+        law = DEFAULTS[name]
+        p1 = float(zipf_probabilities(law["skew"], law["keys"])[0])
+        what = f"Zipf distribution with exponent {law['skew']:g}{changes.format(**law)}"
+        table.add_row(name, f"{law['messages']:,}", f"{law['keys']:,}", percent(p1), what)
+    for name, original in ORIGINALS.items():
+        sizes = f"{original.messages:,}", f"{original.keys:,}", percent(original.p1)
+        table.add_row(name, *sizes, f"like {original.what}")
     out.print(table)
     out.print(Text("hottest: share of the hottest key", layout.QUIET_STYLE))
-    out.print()
-    table = plain_table("files", (), first=9)
-    table.add_column("plain or gzip: a file, a folder or a pattern")
-    for name, what in formats.items():
-        table.add_row(name, what)
-    out.print(table)
     out.print()
     out.print("To see how skewed a stream is: keyspread datasets describe --input ct")
     out.print()
@@ -44,25 +43,20 @@ def show_list(streams: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) 
 
 def as_dict(stream: InputStream, result: Profile, names: dict[int, Any]) -> dict[str, Any]:
     """Return the profile as plain values, ready for JSON."""
-    malformed = asdict(stream.malformed) if stream.malformed is not None else {"count": 0}
     plain = asdict(result)
     return {
+        "input": stream.input,
         "title": stream.title,
         "parameters": stream.parameters,
-        **{name: plain[name] for name in ("messages", "keys", "p1")},
-        "workers": result.workers,
+        **{name: plain[name] for name in ("messages", "keys", "p1", "workers")},
         "hot_from": result.hot_from,
-        **{name: plain[name] for name in ("hot_keys", "hot_share", "half", "evenness", "exponent", "drift")},
+        **{name: plain[name] for name in ("hot_keys", "hot_share", "half", "exponent", "drift")},
         "top": [
             {"key": names[key], "hash": key, "messages": count, "share": count / result.messages}
             for key, count in result.top
         ],
-        "law": result.law,
         "leaders": [{"key": names[key], "hash": key, "share": share} for key, share in result.leaders],
-        "p1_over_time": result.p1_over_time,
-        "from": None if stream.span is None else _moment(stream.span[0]).isoformat(),
-        "to": None if stream.span is None else _moment(stream.span[1]).isoformat(),
-        "malformed": malformed,
+        "malformed": asdict(Malformed() if stream.files is None else stream.files.malformed),
     }
 
 
@@ -71,8 +65,6 @@ def show(stream: InputStream, result: Profile, names: dict[int, Any]) -> None:
     out = layout.console()
     out.print()
     out.print(Text(clean(stream.title), "bold"))
-    for line in _remarks(stream):
-        out.print(Text(line, layout.QUIET_STYLE))
     out.print()
     out.print(_facts(result))
     if result.top:
@@ -81,29 +73,12 @@ def show(stream: InputStream, result: Profile, names: dict[int, Any]) -> None:
         for key, count in result.top:
             table.add_row(Text(stream.label(names[key])), f"{count:,}", percent(count / result.messages))
         out.print(table)
-    if result.keys > 1:
-        out.print()
-        for text in _distribution(result, out):
-            out.print(text)
     if result.leaders:
         out.print()
         _show_drift(stream, result, names, out)
-    if result.messages:
         out.print()
         out.print(Text(_verdict(result), "bold"))
     out.print()
-
-
-def _remarks(stream: InputStream) -> list[str]:
-    lines = []
-    if stream.span is not None:
-        first, last = map(_moment, stream.span)
-        days = (last - first).total_seconds() / 86_400
-        duration = f"{days:,.1f} days" if days >= 2 else f"{24 * days:,.1f} hours"
-        lines.append(f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC, {duration}")
-    if stream.malformed is not None and stream.malformed.count:
-        lines.append(f"skipped {clean(str(stream.malformed))}")
-    return lines
 
 
 def _facts(result: Profile) -> Table:
@@ -114,68 +89,22 @@ def _facts(result: Profile) -> Table:
             ("messages", f"{result.messages:,}", f"hot keys (at least {hot_from})", f"{result.hot_keys:,}"),
             ("keys", f"{result.keys:,}", "share of all hot keys", percent(result.hot_share)),
             ("share of the hottest key", percent(result.p1), "keys with half the messages", f"{result.half:,}"),
-            ("fitted Zipf exponent", exponent, "evenness (1 is uniform)", f"{result.evenness:.2f}"),
+            ("fitted Zipf exponent", exponent, "", ""),
         ]
     )
 
 
-def _distribution(result: Profile, out: Console, width: int = 66, height: int = 10) -> list[Text]:
-    """Draw share over rank, both on a log scale: columns filled up to the share, hot keys darker."""
-    nice = layout.can_print(out, "█▒▁▂▃▄▅▆▇┤│└─┬")
-    full, light, parts, side, tick, corner, line, down = (
-        ("█", "▒", " ▁▂▃▄▅▆▇", "│", "┤", "└", "─", "┬") if nice else ("#", "=", "  ..::##", "|", "+", "+", "-", "+")
-    )
-    shares = [share for _, share in result.law]
-    top, bottom = math.ceil(math.log10(shares[0]) - 1e-9), math.floor(math.log10(shares[-1]) + 1e-9)
-    bottom = min(bottom, top - 1)
-    rows_per_decade = max(1, height // (top - bottom))
-    rows = rows_per_decade * (top - bottom)
-    last = math.log(result.keys)
-    at = np.linspace(0, last, width)
-    logs = np.interp(at, np.log([rank for rank, _ in result.law]), np.log10(shares))
-    legend = Text.assemble("share of each key by rank, log scales   ", (full, layout.HEAD_STYLE), " hot keys  ")
-    lines = [legend + Text.assemble((light, layout.TAIL_STYLE), " other keys")]
-    labels = {
-        rows_per_decade * decade: f"{10.0 ** (2 + top - decade):.{max(0, decade - top - 2)}f} %"
-        for decade in range(top - bottom + 1)
-    }
-    margin = max(map(len, labels.values()))
-    for row in range(rows):
-        text = Text(f"{labels.get(row, ''):>{margin}} {tick if row in labels else side}", layout.QUIET_STYLE)
-        for value in logs:
-            filled = (value - bottom) * rows_per_decade - (rows - 1 - row)  # part of this cell; 1 or more fills it
-            filled = max(filled, 0.5) if row == rows - 1 else filled  # even the rarest keys are visible
-            if value >= math.log10(result.hot_from) - 1e-9:
-                text.append(full if filled >= 1 else parts[max(0, int(8 * filled))], layout.HEAD_STYLE)
-            else:
-                text.append(light if filled >= 0.5 else " ", layout.TAIL_STYLE)
-        lines.append(text)
-    axis, numbers = [line] * width, " " * width
-    for rank in [10**power for power in range(len(str(result.keys)))]:
-        column = round((width - 1) * math.log(rank) / last)
-        axis[column] = down
-        if column + len(f"{rank:,}") <= width:
-            numbers = numbers[:column] + f"{rank:,}" + numbers[column + len(f"{rank:,}") :]
-    lines.append(Text(f"{labels[rows]:>{margin}} {corner}{''.join(axis)}", layout.QUIET_STYLE))
-    lines.append(Text(f"{'rank':>{margin}}  {numbers}".rstrip(), layout.QUIET_STYLE))
-    return lines
-
-
 def _show_drift(stream: InputStream, result: Profile, names: dict[int, Any], out: Console) -> None:
-    course = result.p1_over_time
-    out.print(f"share of the hottest key in each window, log scale, {_range(course)}")
-    wide = [share for share in course for _ in range(max(1, 50 // len(course)))]
-    out.print(layout.sparkline(wide, out), style=layout.HEAD_STYLE)
-    if len(course) > 1:
-        out.print(f"drift {result.drift:.2f}: {result.drift_in_words}, compared with the window before")
-    runs: list[tuple[int, int, int]] = []
-    for key, group in groupby(enumerate(result.leaders), key=lambda window: window[1][0]):
-        places = [place for place, _ in group]
-        runs.append((key, places[0], places[-1]))
+    """Print the hottest key of each run of windows, and how many of the ten hottest keys are new in each window."""
+    if len(result.leaders) > 1:
+        new = "none" if result.drift == 0 else f"{100 * result.drift:.0f} %"
+        out.print(f"drift {result.drift:.2f}: {new} of the ten hottest keys of a window are new, on average")
+    runs = [list(run) for _, run in groupby(enumerate(result.leaders, start=1), key=lambda window: window[1][0])]
     table = plain_table("hottest key", ("windows", "share"), first=14)
-    for key, first, last in runs[:_MOST_RUNS]:
-        windows = f"{first + 1}" if first == last else f"{first + 1} to {last + 1}"
-        table.add_row(Text(stream.label(names[key])), windows, _range(course[first : last + 1]))
+    for run in runs[:_MOST_RUNS]:
+        (first, (key, _)), (last, _) = run[0], run[-1]
+        windows = f"{first}" if first == last else f"{first} to {last}"
+        table.add_row(Text(stream.label(names[key])), windows, _range([share for _, (_, share) in run]))
     out.print(table)
     if len(runs) > _MOST_RUNS:
         out.print(f"and {len(runs) - _MOST_RUNS:,} more changes", style=layout.QUIET_STYLE)
@@ -183,16 +112,13 @@ def _show_drift(stream: InputStream, result: Profile, names: dict[int, Any], out
 
 def _verdict(result: Profile) -> str:
     workers = layout.many(result.workers, "worker")
-    overall, in_window = result.workers * result.p1, result.workers * max(result.p1_over_time)
+    overall = result.workers * result.p1
+    in_window = result.workers * max(share for _, share in result.leaders)
     said = f"With {workers}, the hottest key alone would keep {overall:.1f} of them busy"
     # A window with few messages always has a key with a large share of them.
     if in_window > max(1, 1.5 * overall) and result.messages >= 5 * result.workers * len(result.leaders):
         return f"{said}, and up to {in_window:.1f} within a window."
     return f"{said}." if overall >= 1 else f"With {workers}, no key alone would keep one of them busy."
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _range(shares: Sequence[float]) -> str:
