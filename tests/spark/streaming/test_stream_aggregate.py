@@ -28,6 +28,7 @@ from keyspread.spark import StreamWatch, Watch, aggregate, stream_settings
 from keyspread.spark.routing.tags import tags_of
 from keyspread.spark.streaming.blobs import StateError, from_blob, to_blob
 from keyspread.spark.streaming.state import StateRules, processor
+from keyspread.spark.streaming.window_entries import open_windows
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -363,6 +364,30 @@ def test_a_checkpoint_of_another_query_is_refused(streaming, tmp_path):
         run(aggregate(stream, F.lower("key"), Reach(), WORKERS), checkpoint, "update")
 
 
+@pytest.mark.parametrize("window", ["10 seconds", None], ids=["append", "totals"])
+def test_a_checkpoint_of_other_types_is_refused_at_the_start(streaming, tmp_path, window):
+    """Rows of the first batch are in new windows only, and late: they touch no state of the old query."""
+    put(tmp_path / "in", 0, drawn(0, 50, late=0))
+    stream, checkpoint = stream_of(streaming, tmp_path / "in").withWatermark("time", "1 second"), tmp_path / "c"
+    mode = "append" if window else "update"
+
+    def start(key, rows=stream):
+        found = aggregate(rows, F.expr(key).alias("k"), ColumnReach(), WORKERS, window=window)
+        return run(found, checkpoint, mode)
+
+    start("int(value)")
+    committed = sorted((checkpoint / "commits").iterdir())
+    for key, kind in (("value", "bigint"), ("date_from_unix_date(int(value))", "date"), ("string(value)", "string")):
+        put(tmp_path / "in", 1, [(BEGIN + datetime.timedelta(days=9), None, 4, 1.0, 1)])
+        message = rf"key types was \['int'\] and is now \['{kind}'\].*resume that query unchanged, or use a new"
+        with pytest.raises(StreamingQueryException, match=message):
+            start(key)
+    with pytest.raises(StreamingQueryException, match=r"rows was 'struct<.*part:double.* and is now .*part:string"):
+        start("int(value)", stream.withColumn("part", F.col("part").cast("string")))
+    assert sorted((checkpoint / "commits").iterdir()) == committed
+    assert start("int(value)") is not None  # the old query goes on
+
+
 def test_a_restart_with_another_number_of_workers_is_refused_where_no_state_is_read(streaming, tmp_path):
     """With one worker, the rows of a key come to state partition 0. Its old state, in partition 1 or 2, is not read."""
     rows = [row for row in drawn(0, 200) if hash_keys([row[1] or ""]).view("uint64")[0] % WORKERS and row[1]]
@@ -420,17 +445,16 @@ def summed(table):
 def test_the_state_knows_whose_it_is(monkeypatch):
     """The state of another query is refused when it is read; a blob may have more fields than are compared."""
 
-    def merged(workers, aggregate, partition=0, partitions=None, **more):
+    def merged(workers, aggregate, partition=0, partitions=None):
         monkeypatch.setattr(TaskContext, "get", lambda: task_in(partition, partitions))
-        identity = {"aggregates": {"n": aggregate}, "workers": workers, **more}
-        state = processor(StateRules(summed, identity, workers, windowed=False, mode="update"))
+        state = processor(StateRules(summed, {"aggregates": {"n": aggregate}}, workers, mode="update"))
         state.init(handle)
-        blob = to_blob(pa.table({"hash": [1, 2], "key": ["a", "b"], "n": [1, 5]}), identity)
-        (row,) = state.handleInputRows((tags_of(workers)[0],), iter([Row(blob=blob)]), None)
+        blob = to_blob(pa.table({"hash": [1, 2], "key": ["a", "b"], "n": [1, 5]}))
+        (row,) = state.handleInputRows((tags_of(workers)[0],), iter([Row(blob=b""), Row(blob=blob)]), None)
         return dict(zip(*(from_blob(row.blob)[name].to_pylist() for name in ("key", "n")), strict=True))
 
     handle = Handle()
-    assert merged(3, "count(*)", scheme="look-ahead") == {"a": 1, "b": 5}  # an older version stored the scheme
+    assert merged(3, "count(*)") == {"a": 1, "b": 5}
     assert merged(3, "count(*)") == {"a": 2, "b": 10}
     message = r"belongs to another query .aggregates was {'n': 'count\(\*\)'} and is now {'n': 'sum\(v\)'}"
     with pytest.raises(StateError, match=message):
@@ -506,7 +530,7 @@ def test_bad_input(streaming, tmp_path):
 
 
 def test_a_blob_of_another_version_or_damaged_is_one_line():
-    blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}), {})
+    blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}))
     assert from_blob(blob)["n"].to_pylist() == [5]
     newer = Frame(b"kspS", 2, "a blob of states", "to_blob").seal(b"anything")
     with pa.BufferOutputStream() as old, pa.ipc.new_stream(old, pa.schema([("n", pa.int64())])):
@@ -527,10 +551,10 @@ def test_a_blob_of_another_version_or_damaged_is_one_line():
 @pytest.mark.parametrize("mode", ["append", "update"])
 def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
     monkeypatch.setattr(TaskContext, "get", lambda: task_in(0, "3"))
-    own, handle = {"workers": 3}, Handle()
-    state = processor(StateRules(summed, own, 3, windowed=True, mode=mode))
+    handle = Handle()
+    state = processor(StateRules(summed, {}, 3, mode, pa.timestamp("us")))
     state.init(handle)
-    blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}), own)
+    blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}))
     rows = [Row(start=start, end=start + 10_000_000, blob=blob) for start in (0, 10_000_000, 0)]
     emitted = list(state.handleInputRows((tags_of(3)[0],), iter(rows), None))
     assert len(emitted) == (2 if mode == "update" else 0)
@@ -538,7 +562,7 @@ def test_a_window_that_is_over_leaves_the_state(monkeypatch, mode):
     expired = SimpleNamespace(getExpiryTimeInMs=lambda: 10_000)
     closed = list(state.handleExpiredTimer((tags_of(3)[0],), None, expired))
     assert [from_blob(row.blob)["n"].to_pylist() for row in closed] == ([[10]] if mode == "append" else [])
-    assert list(handle.kept) == [(10_000_000, 20_000_000)]
+    assert open_windows(handle) == [(10_000_000, 20_000_000)]
 
 
 @needs_state
@@ -546,9 +570,9 @@ def test_a_window_that_ends_between_two_milliseconds_is_open_until_the_second(mo
     """Spark counts watermarks and timers in milliseconds. A row of the last microseconds is not late before that."""
     monkeypatch.setattr(TaskContext, "get", lambda: task_in(0, "3"))
     handle = Handle()
-    state = processor(StateRules(summed, {}, 3, windowed=True, mode="append"))
+    state = processor(StateRules(summed, {}, 3, "append", pa.timestamp("us")))
     state.init(handle)
-    blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}), {})
+    blob = to_blob(pa.table({"hash": [1], "key": ["a"], "n": [5]}))
     assert not list(state.handleInputRows((tags_of(3)[0],), iter([Row(start=0, end=10_000_500, blob=blob)]), None))
     assert handle.timers == [10_001]
     for at, windows in ((10_000, 0), (10_001, 1)):
