@@ -103,9 +103,8 @@ def random_plan(rng, keys, counts, kind, condition):
         # A plan for any rows was made from others.
         hot.append(HotJoinKey(str(found), *((0, 0) if for_any_rows else rows), *shares, workers, *found))
     spread = (kind.preserves_left and rng.random() < 0.5, kind.preserves_right and rng.random() < 0.5)
-    on = tuple(tuple(names) for names in keys.names)
     return JoinPlan(
-        PARTITIONS, kind.value, on, keys.null_safe, condition is not None, hot=tuple(hot), spread_nulls=spread
+        PARTITIONS, kind.value, keys.names, keys.null_safe, condition is not None, hot=tuple(hot), spread_nulls=spread
     )
 
 

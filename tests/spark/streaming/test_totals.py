@@ -121,13 +121,16 @@ def test_batches_retries_and_merges(spark, static, tmp_path):
 
 def test_through_foreach_batch_and_a_new_checkpoint_is_refused(spark, static, tmp_path):
     wanted = {**COUNT, "about": "approx_count_distinct(v)"}
-    totals = Totals(str(tmp_path / "t"), F.col("k"), wanted, 2, merge_every=2)
+
+    def totals():
+        return Totals(str(tmp_path / "t"), F.col("k"), wanted, 2, merge_every=2)
+
     for number in range(4):
         batch_of(spark, number).coalesce(1).write.parquet(str(tmp_path / "in" / f"{number}"))
     stream = spark.readStream.schema("k string, v bigint").option("maxFilesPerTrigger", 1).parquet(f"{tmp_path}/in/*")
 
     def run(checkpoint):
-        query = stream.writeStream.foreachBatch(totals).option("checkpointLocation", str(tmp_path / checkpoint))
+        query = stream.writeStream.foreachBatch(totals()).option("checkpointLocation", str(tmp_path / checkpoint))
         query = query.trigger(availableNow=True).start()
         query.awaitTermination(120)
         if query.exception():
@@ -137,21 +140,19 @@ def test_through_foreach_batch_and_a_new_checkpoint_is_refused(spark, static, tm
     # The folder is gone, or the address has a typo: the next batch must not be taken for the first one.
     batch_of(spark, 4).coalesce(1).write.parquet(str(tmp_path / "in" / "4"))
     (tmp_path / "t").rename(tmp_path / "elsewhere")
-    with pytest.raises(
-        StreamingQueryException, match=r"/t: batch 4 would be the first one here, so rows would"
-    ):
+    with pytest.raises(StreamingQueryException, match=r"/t: batch 4 would be the first one here, so rows would"):
         run("first")
     assert not (tmp_path / "t").exists()
     (tmp_path / "elsewhere").rename(tmp_path / "t")
     run("first")
     bounded = spark.read.parquet(f"{tmp_path}/in/*")
-    assert found(totals, spark) == plain([bounded])
-    assert all(abs(row.about - row.n) < row.n for row in totals.read(spark).collect())
+    assert found(totals(), spark) == plain([bounded])
+    assert all(abs(row.about - row.n) < row.n for row in totals().read(spark).collect())
     # Its first batch has the number of a batch that is committed, and must not be taken for a retry.
     with pytest.raises(StreamingQueryException, match=r"belongs to another query \(query was '.*' and is now '.*'\)"):
         run("second")
     with pytest.raises(InputError, match=r"query was '.*' and is now None"):
-        totals(bounded, 0)
+        totals()(bounded, 0)
 
 
 @pytest.mark.parametrize("operator", [Reach, ColumnCount])

@@ -65,9 +65,9 @@ class JoinKeys:
         return not self.null_safe and all(pair.is_plain for pair in self.pairs)
 
     @property
-    def names(self) -> list[list[str]]:
+    def names(self) -> tuple[tuple[str, str, str], ...]:
         """The names of each pair, and the type in which it is compared: what a stored plan is for."""
-        return [[pair.left, pair.right, pair.kind] for pair in self.pairs]
+        return tuple((pair.left, pair.right, pair.kind) for pair in self.pairs)
 
     def sql_of(self, side: str, as_they_are: bool = False) -> list[str]:
         """Return what is compared and hashed, as SQL, on the "left" or the "right" side, or the columns as they are."""
