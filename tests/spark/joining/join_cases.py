@@ -170,6 +170,17 @@ def differences(cases):
     return [(cases[row.case][0], row.row, row.times) for row in rows.where("times <> 0").collect()]
 
 
+def same(cases):
+    """Check that ours has the columns and the rows of Spark's own, for each (name, ours, plain)."""
+    for name, ours, plain in cases:
+        assert ours.columns == plain.columns, name
+    # Both sides may have columns of the same name, which the comparison tells apart by their place.
+    placed = [
+        (name, *(df.toDF(*(f"c{number}" for number in range(len(df.columns)))) for df in both)) for name, *both in cases
+    ]
+    assert differences(placed) == []
+
+
 def main(seconds, seed):
     from keyspread.spark import session
 

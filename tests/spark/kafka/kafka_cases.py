@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 import keyspread as ks
 from keyspread.errors import InputError
 from keyspread.spark import session, spread
-from keyspread.spark.capabilities import has_function
 from keyspread.spark.kafka import (
     as_messages,
     check_topic,
@@ -306,46 +305,3 @@ def test_a_query_ends_if_the_broker_stays_away_and_resumes_later(spark, kafka, t
     send(kafka, topic, hot_messages(spark, 500, 900))
     run(stream, seen, tmp_path).awaitTermination()
     assert seen.ids == list(range(900))
-
-
-def command(capsys, *arguments):
-    """Run `keyspread run` on the active session, and return its lines of JSON."""
-    pytest.importorskip("typer")
-    from keyspread.cli import main
-
-    code = main(["run", "--input", "kafka", *(str(one) for one in arguments), "--json"])
-    out, err = capsys.readouterr()
-    assert code == 0, err
-    return [json.loads(line) for line in out.splitlines()], err
-
-
-def test_the_command_runs_on_a_topic_bounded_and_streaming(spark, kafka, topic, tmp_path, capsys):
-    rows = hot_messages(spark, 0, 3000)
-    send(kafka, topic, rows)
-    expected = Counter(row.key for row in rows.collect())
-    of_topic = ["--brokers", kafka.address, "--topic", topic, "--workers", WORKERS]
-    (once,), _ = command(capsys, *of_topic)
-    assert (once["rows"], once["keys"], once["topic"]) == (3000, len(expected), topic)
-
-    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
-    streaming = ["--streaming", *of_topic, "--checkpoint", checkpoint, "--out", out]
-    (first, second, last), _ = command(capsys, *streaming, "--rate", 1000, "--batches", 2)
-    assert 900 < first["rows"] <= 1000  # each partition's part of it is rounded down
-    assert first["rows"] + second["rows"] == last["total"]["rows_so_far"]
-    assert max(first["loads"]) < 1.1 * 1000 / WORKERS
-    if has_function(spark, "approx_top_k"):
-        assert first["hottest"][0]["key"] == "hot"
-    while last["total"]["rows_so_far"] < 3000:
-        (one, last), _ = command(capsys, *streaming, "--batches", 1)
-        assert one["rows"] > 0
-    assert last["total"]["rows_so_far"] == 3000
-    found = {}
-    for row in spark.read.parquet(str(out)).collect():
-        found[row["key"]] = found.get(row["key"], 0) + row["count"]
-    assert found == expected
-
-    send(kafka, topic, spark.createDataFrame([("k", "no JSON")], "key string, value string"))
-    by_field = ["--schema", "id BIGINT", "--key", "partition", "--aggregate", "most=max(id)"]
-    (seen, last), said = command(capsys, "--streaming", *of_topic, *by_field, "--batches", 1, "--scheme", "pkg")
-    assert (seen["rows"], seen["malformed"], last["total"]["malformed"]) == (3000, 1, 1)
-    assert f"topic {topic}: skipped 1 malformed" in said

@@ -1,16 +1,15 @@
 """`spread` of a stream: every micro-batch is balanced by itself, and routed the same after a restart or a retry."""
 
 import os
-from collections import Counter
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from keyspread import InputError, Sender, hash_keys
+from keyspread import Sender, hash_keys
 from keyspread.planned import look_ahead
-from keyspread.spark import aggregate, spread
+from keyspread.spark import spread
 from keyspread.streams import DriftingZipfStream
 
 WORKERS, ROWS, BATCHES = 6, 3000, 5
@@ -116,7 +115,7 @@ def test_another_scheme_may_resume_from_the_checkpoint(spark, tmp_path, batches)
     put(tmp_path / "in", 0, batches[0])
     Query(spark, tmp_path / "in", tmp_path / "checkpoint").run()
     put(tmp_path / "in", 1, batches[1])
-    seen = Query(spark, tmp_path / "in", tmp_path / "checkpoint", scheme="d-choices", threshold=0.1).run()
+    seen = Query(spark, tmp_path / "in", tmp_path / "checkpoint", scheme="d-choices").run()
     assert list(seen) == [1]
     assert loads_of(seen[1]).sum() == ROWS
 
@@ -126,29 +125,3 @@ def test_a_bounded_dataframe_can_use_look_ahead_too(spark, batches):
     out = spread(rows, "key", WORKERS, "look-ahead").selectExpr("key", "spark_partition_id() AS worker").collect()
     assert sorted(row.key for row in out) == sorted(batches[0].tolist())
     assert loads_of([tuple(row) for row in out]).max() <= ROWS / WORKERS + 3
-
-
-def test_options_that_are_refused(spark):
-    stream = spark.readStream.format("rate").load()
-    for df, key, scheme in ((stream, "value", None), (stream, "value", "d-choices"), (spark.range(3), "id", None)):
-        with pytest.raises(InputError, match="unknown option 'checkpoint'; it is no longer needed"):
-            spread(df, key, 4, scheme, checkpoint="folder")
-        with pytest.raises(InputError, match="unknown option 'checkpoint'; it is no longer needed"):
-            spread(df, key, 4, scheme, checkpoint=None)
-    with pytest.raises(InputError, match="unknown option 'checkpoint'; it is no longer needed"):
-        aggregate(spark.range(3), "id", {"n": "count(*)"}, 4, "planned", checkpoint="folder")
-    with pytest.raises(InputError, match="unknown option 'sped'; look-ahead takes threshold"):
-        spread(stream, "value", 4, sped=1)
-
-
-def test_aggregates_of_micro_batches(spark, tmp_path, batches):
-    put(tmp_path / "in", 0, batches[0])
-    stream = spark.readStream.schema("key bigint, place bigint").parquet(str(tmp_path / "in"))
-    seen = {}
-
-    def keep(rows, batch):
-        seen[batch] = {row.key: row.n for row in aggregate(rows, "key", {"n": "count(*)"}, 4, "planned").collect()}
-
-    query = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query.trigger(availableNow=True).start().awaitTermination(120)
-    assert seen == {0: dict(Counter(batches[0].tolist()))}
