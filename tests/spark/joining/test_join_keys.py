@@ -64,6 +64,7 @@ def test_unequal_keys_have_different_fingerprints(spark, null_safe):
         assert len({value for value, _ in pairs}) == len({one for _, one in pairs}) == len(pairs), kind
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("how", ["right", "full"])
 def test_fields_of_one_name_lose_no_rows(spark, how):
     one, other = "named_struct('x', 1, 'x', int(null))", "named_struct('x', int(null), 'x', 1)"
