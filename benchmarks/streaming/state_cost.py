@@ -76,7 +76,7 @@ class Batches:
             if isinstance(operator, ColumnOperator)
             else OperatorStates(operator, 1, ["key"], FIELDS, FIELDS)
         )
-        rules = StateRules(self.states.fold, IDENTITY, WORKERS, windowed=False, mode="update")
+        rules = StateRules(self.states.fold, IDENTITY, WORKERS, mode="update")
         self.pack, self.finish = packer(rules, self.states.make), unpacker(self.states.finish)
         self.processor, self.stores = processor(rules), [Store() for _ in range(WORKERS)]
         every = np.arange(keys)
@@ -85,7 +85,7 @@ class Batches:
         for worker in range(WORKERS):
             own = owners == worker
             columns = [hashes[own], every[own], np.ones(own.sum(), np.int64)]
-            list(self._merge(worker, [Row(blob=to_blob(pa.table(columns, names=["_0", "_1", "_2"]), IDENTITY))]))
+            list(self._merge(worker, [Row(blob=to_blob(pa.table(columns, names=["_0", "_1", "_2"])))]))
 
     def run(self, keys: Any) -> list[float]:
         for store in self.stores:
@@ -101,7 +101,9 @@ class Batches:
                 pa.RecordBatch.from_arrays([h, k, k], names=["_0", "_1", "_2"])
                 for h, k in zip(*map(self._arrays, parts), strict=True)
             )
-            for blobs in self.pack(rows):
+            with mock.patch.object(TaskContext, "get", return_value=SimpleNamespace(partitionId=lambda at=worker: at)):
+                packed = list(self.pack(rows))
+            for blobs in packed:
                 for row in blobs.to_pylist():
                     arrived[row["tag"]].append(Row(**row))
         clock.append(time.process_time())

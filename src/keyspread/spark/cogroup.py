@@ -14,8 +14,8 @@ from keyspread.errors import InputError
 from keyspread.spark.capabilities import schema_of_ddl
 from keyspread.spark.failures import why
 from keyspread.spark.job_description import described
-from keyspread.spark.joining.counting import count_sides
-from keyspread.spark.joining.keys import JoinKeys, On, join_keys
+from keyspread.spark.joining.counting import SIDES, count_sides
+from keyspread.spark.joining.keys import On, join_keys
 from keyspread.spark.joining.kinds import Kind
 from keyspread.spark.joining.numbering import Numbers, numbers_of
 from keyspread.spark.joining.partitions import checked_workers
@@ -45,14 +45,14 @@ def cogroup(
     with all right rows of the key. What the function returns for several left rows must be what it returns for each of
     them, together; for no left rows that is nothing.
 
-    `on` is a name, or names. As in Spark's `cogroup`, null is a key like any other. `function` takes the left and the
-    right rows as pandas.DataFrames, and may take the key before them.
+    As in Spark's `cogroup`, null is a key like any other.
 
     Args:
         left: The left side.
         right: The right side.
-        on: The key: a name, names, or pairs of names.
-        function: A function of the left and the right rows of a key, as for `applyInPandas`.
+        on: The key: a name, or names.
+        function: A function of the left and the right rows of a key as pandas.DataFrames, and of the key before them if
+            it has three parameters.
         schema: The columns that the function returns.
         per_left: Whether the function handles each left row by itself.
         workers: The number of partitions, by default `spark.sql.shuffle.partitions`.
@@ -79,11 +79,18 @@ def cogroup(
             "the rows of a key in pieces; use Spark's own cogroup for others"
         )
     _check_function(function)
-    for side, df in (("left", left), ("right", right)):
+    for side, df in zip(SIDES, (left, right), strict=True):
         check_frame(side, df)
         if df.isStreaming:
             raise InputError(f"the {side} side is a stream; use cogroup within foreachBatch")
     _check_schema(schema)
+    for side, df in zip(SIDES, (left, right), strict=True):
+        for name in df.columns:
+            if {".", "`"} & {*name}:
+                raise InputError(
+                    f"column {name!r} of the {side} side has a dot or a backtick in its name, which Spark's cogroup "
+                    "does not take; rename it with toDF"
+                )
     keys = join_keys(left, right, on, null_safe=True)
     if not keys.by_name:
         raise InputError(f"on must be a name or names, got {on!r}; rename the keys of one side")
@@ -98,18 +105,6 @@ def cogroup(
     threshold = checked_threshold(threshold, workers)
     # Only the left side may be cut, as in a left join with a condition.
     work = Work(Kind.LEFT, checks.not_negative("output_cost", output_cost), has_condition=True)
-    if any({".", "`"} & {*name} for df in (left, right) for name in df.columns):
-        return cogroup(
-            _with_plain_names(left, "left", keys),
-            _with_plain_names(right, "right", keys),
-            [f"key_{number}" for number in range(len(keys.pairs))],
-            _with_names(left.columns, right.columns, function),
-            schema,
-            per_left=True,
-            workers=workers,
-            threshold=threshold,
-            output_cost=output_cost,
-        )
     names = [pair.left for pair in keys.pairs]
     plan: JoinPlan | None = None
     if keys.whole_because is None and workers > 1:
@@ -133,14 +128,6 @@ def cogroup(
         salted = with_salts(df, side, keys, plan, numbers, salt).repartition(workers, *own, salt)
         sides.append(salted.groupBy(*own, salt))
     return sides[0].cogroup(sides[1]).applyInPandas(_without(salt, function), schema)
-
-
-def _with_plain_names(df: DataFrame, side: str, keys: JoinKeys) -> DataFrame:
-    """Return the rows with names that Spark's cogroup takes: it reads a dot in any name as a path to a field."""
-    own = [pair.left if side == "left" else pair.right for pair in keys.pairs]
-    return df.toDF(
-        *(f"key_{own.index(name)}" if name in own else f"{side}_{number}" for number, name in enumerate(df.columns))
-    )
 
 
 def _check_function(function: Any) -> None:
@@ -168,31 +155,15 @@ def _check_schema(schema: Any) -> None:
 def _without(salt: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function for rows and keys with a salt. It travels by value: executors need no keyspread for it."""
 
-    def of_rows(left: Any, right: Any) -> Any:
+    # Spark decides in the same way whether the function takes the key.
+    takes_key = len(inspect.getfullargspec(function).args) == 3
+
+    def of_key(key: Any, left: Any, right: Any) -> Any:
         if not len(left):  # a piece without left rows, although the key has some
             import pandas as pd
 
             return pd.DataFrame()
-        return function(left.drop(columns=salt), right.drop(columns=salt))
+        rows = left.drop(columns=salt), right.drop(columns=salt)
+        return function(key[:-1], *rows) if takes_key else function(*rows)
 
-    def of_key(key: Any, left: Any, right: Any) -> Any:
-        if not len(left):
-            import pandas as pd
-
-            return pd.DataFrame()
-        return function(key[:-1], left.drop(columns=salt), right.drop(columns=salt))
-
-    # Spark decides in the same way whether the function takes the key.
-    return of_key if len(inspect.getfullargspec(function).args) == 3 else of_rows
-
-
-def _with_names(lefts: list[str], rights: list[str], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function for rows with other names. It travels by value, too."""
-
-    def of_rows(left: Any, right: Any) -> Any:
-        return function(left.set_axis(lefts, axis=1), right.set_axis(rights, axis=1))
-
-    def of_key(key: Any, left: Any, right: Any) -> Any:
-        return function(key, left.set_axis(lefts, axis=1), right.set_axis(rights, axis=1))
-
-    return of_key if len(inspect.getfullargspec(function).args) == 3 else of_rows
+    return of_key

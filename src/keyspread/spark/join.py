@@ -1,6 +1,7 @@
 """`join` and `plan_join`: Spark's own join, with hot keys cut so that no worker gets more than its share."""
 
 import warnings
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
@@ -37,26 +38,19 @@ def join(
 ) -> DataFrame:
     """Return the rows and columns of `left.join(right, on, how)`, joined by `workers` partitions with even work.
 
-    `on` is a name, a list of names, or a list of pairs of names `[("left column", "right column")]`. `how` is any of
-    Spark's names for inner, left, right, full, semi and anti joins. With `null_safe`, null equals null. `condition` is
-    a further condition, a Column or SQL text. `workers` defaults to `spark.sql.shuffle.partitions`.
-
     Both sides are counted first, in one scan of their key columns; keys with much work (rows in and rows out) are cut
-    into pieces. If no key is hot enough to matter, or if Spark broadcasts a side, the result is Spark's own join and
-    nothing else. `plan_join` returns what was counted and decided, and `plan=` reuses it without counting again.
-    `watch.way` says which way was taken.
-
-    The rows of a hot key go to their pieces by position, those of the other side are copied to all pieces. Spark's own
-    exchange moves them, and Spark's own join joins them. No setting of the session is changed.
+    into pieces. The rows of a hot key go to their pieces by position, those of the other side are copied to all pieces.
+    Spark's own exchange moves them, and Spark's own join joins them. If no key is hot enough to matter, or if Spark
+    broadcasts a side, the result is Spark's own join and nothing else. No setting of the session is changed.
 
     Args:
         left: The left side.
         right: The right side.
-        on: The key: a name, names, or pairs of names.
-        how: The type of the join.
+        on: The key: a name, a list of names, or a list of pairs of names `[("left column", "right column")]`.
+        how: Any of Spark's names for inner, left, right, full, semi and anti joins.
         workers: The number of partitions, by default `spark.sql.shuffle.partitions`.
         condition: A further condition, SQL text or a Column.
-        plan: What `plan_join` returned; it takes no `threshold` and no `output_cost`.
+        plan: What `plan_join` returned: nothing is counted again. It takes no `threshold` and no `output_cost`.
         null_safe: Whether null equals null.
         threshold: The minimum share of the work of a hot key, by default 1/(5·workers).
         output_cost: The cost of a row that comes out, relative to a row that goes in, by default 1.
@@ -75,17 +69,12 @@ def join(
     >>> joined.columns, joined.count()
     (['user', 'click', 'country'], 1000)
     """
-    check_plan_and_watch(plan, watch, threshold=threshold, output_cost=output_cost)
-    asked = _Asked.of(left, right, on, how, workers, condition, null_safe, threshold, output_cost)
-    if plan is None:
-        plan = asked.plan()
-    else:
-        asked.check(plan)
-        plan = asked.fitted(plan)
-    way = Way("join", plan.plain_because) if plan.plain_because is not None else _way(plan)
+    options = JoinOptions(how, workers, condition, plan, null_safe, threshold, output_cost, watch)
+    request = _Request(left, right, on, options)
+    plan = request.plan() if plan is None else request.fitted(plan)
     if watch is not None:
-        watch.take(way, left)
-    return asked.join.plain() if plan.plain_because is not None else asked.join.by_plan(plan)
+        watch.take(Way("join", plan.plain_because) if plan.plain_because is not None else _way(plan), left)
+    return request.join.plain() if plan.plain_because is not None else request.join.by_plan(plan)
 
 
 def plan_join(
@@ -106,8 +95,7 @@ def plan_join(
     the expected work of the busiest worker with and without the plan. Store it with `to_json`.
 
     The work of a key with l left and r right rows is l + r + output_cost · l · r. A key is hot if its share of all work
-    is at least `threshold`, by default 1 / (5 · workers). The rows of hot keys are exact. The work of all other keys is
-    estimated for each partition.
+    is at least `threshold`. The rows of hot keys are exact. The work of all other keys is estimated for each partition.
 
     A plan that is stored and used for other rows stays exact: rows that an outer join preserves are then never copied,
     and a full join is not cut.
@@ -115,8 +103,8 @@ def plan_join(
     Args:
         left: The left side.
         right: The right side.
-        on: The key: a name, names, or pairs of names.
-        how: The type of the join.
+        on: The key: a name, a list of names, or a list of pairs of names.
+        how: Any of Spark's names for inner, left, right, full, semi and anti joins.
         workers: The number of partitions, by default `spark.sql.shuffle.partitions`.
         condition: A further condition, SQL text or a Column.
         null_safe: Whether null equals null.
@@ -136,81 +124,85 @@ def plan_join(
     >>> plan.hot[0].value, plan.hot[0].left, plan.hot[0].right, plan.busiest < 1.1 < plan.busiest_of_whole_keys
     (0, 500, 1, True)
     """
-    return _Asked.of(left, right, on, how, workers, condition, null_safe, threshold, output_cost).plan()
+    options = JoinOptions(how, workers, condition, None, null_safe, threshold, output_cost)
+    return _Request(left, right, on, options).plan()
 
 
-def check_plan_and_watch(plan: object, watch: object, **of_planning: object) -> None:
-    """Refuse what is neither left out nor of the right class, and options of planning beside a plan."""
-    if plan is not None and not isinstance(plan, JoinPlan):
-        raise InputError(f"plan must be a JoinPlan, got {plan!r:.100}; JoinPlan.from_json reads a stored one")
-    if watch is not None and not isinstance(watch, Watch):
-        raise InputError(f"watch must be a Watch, got {watch!r:.100}")
-    for name, value in of_planning.items():
-        if plan is not None and value is not None:
-            raise InputError(f"plan= is given, so {name!r} has no effect; pass it to plan_join")
+@dataclass(frozen=True)
+class JoinOptions:
+    """What `join` takes beside the sides and the key; what is wrong for any sides is refused."""
+
+    how: str
+    workers: int | None
+    condition: Condition | None
+    plan: JoinPlan | None
+    null_safe: bool
+    threshold: float | None
+    output_cost: float | None
+    watch: Watch | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values that do not fit, and options of planning beside a plan."""
+        plan = self.plan
+        if plan is not None and not isinstance(plan, JoinPlan):
+            raise InputError(f"plan must be a JoinPlan, got {plan!r:.100}; JoinPlan.from_json reads a stored one")
+        if self.watch is not None and not isinstance(self.watch, Watch):
+            raise InputError(f"watch must be a Watch, got {self.watch!r:.100}")
+        if not isinstance(self.null_safe, bool):
+            raise InputError(f"null_safe must be True or False, got {self.null_safe!r}")
+        check_condition(self.condition)
+        workers = None if self.workers is None else checks.whole_number("workers", self.workers)
+        checked_threshold(self.threshold, workers or 1)
+        work = self.work
+        if plan is None:
+            return
+        for name, value in (("threshold", self.threshold), ("output_cost", self.output_cost)):
+            if value is not None:
+                raise InputError(f"plan= is given, so {name!r} has no effect; pass it to plan_join")
+        check_purpose(plan, how=work.kind.value, null_safe=self.null_safe, has_condition=work.has_condition)
+        if workers is not None:
+            check_purpose(plan, workers=workers)
+
+    @property
+    def work(self) -> Work:
+        """How the work of a key is computed."""
+        cost = 1.0 if self.output_cost is None else checks.not_negative("output_cost", self.output_cost)
+        return Work(kind_of(self.how), cost, self.condition is not None)
 
 
-def check_null_safe(null_safe: object) -> None:
-    """Refuse what is neither True nor False."""
-    if not isinstance(null_safe, bool):
-        raise InputError(f"null_safe must be True or False, got {null_safe!r}")
-
-
-def checked_cost(output_cost: float | None) -> float:
-    """Return the cost of a row that comes out, relative to a row that goes in."""
-    return 1.0 if output_cost is None else checks.not_negative("output_cost", output_cost)
-
-
-def check_purpose(plan: JoinPlan, **wanted: object) -> None:
-    """Refuse a plan that was made for something else than what is wanted."""
-    for name, value in wanted.items():
+def check_purpose(plan: JoinPlan, **asked: object) -> None:
+    """Refuse a plan that was made for something else than what is asked for."""
+    for name, value in asked.items():
         planned = [*plan.on] if name == "on" else getattr(plan, name)
         if planned != value:
             called = "a condition" if name == "has_condition" else name
             raise InputError(f"the plan is for {called} {planned!r}, got {value!r}; plan this join with plan_join")
 
 
-class _Asked:
-    """What a caller asked for, checked."""
+class _Request:
+    """What a caller asked for: the join that it is, and the numbers that a plan of it needs."""
 
-    def __init__(self, join: Join, work: Work, workers: int, threshold: float) -> None:
-        self.join, self.work, self.workers, self.threshold = join, work, workers, threshold
-        self.uncut = join.plain()
-
-    @classmethod
-    def of(
-        cls,
-        left: DataFrame,
-        right: DataFrame,
-        on: On,
-        how: str,
-        workers: int | None,
-        condition: Condition | None,
-        null_safe: bool,
-        threshold: float | None,
-        output_cost: float | None,
-    ) -> "_Asked":
-        kind = kind_of(how)
-        for side, df in (("left", left), ("right", right)):
+    def __init__(self, left: DataFrame, right: DataFrame, on: On, options: JoinOptions) -> None:
+        for side, df in zip(SIDES, (left, right), strict=True):
             check_frame(side, df)
             if df.isStreaming:
                 raise InputError(
                     f"the {side} side is a stream, which cannot be counted: use keyspread.spark.join_batches for a "
                     "stream and a table, keyspread.spark.join_streams for two streams"
                 )
-        workers = checked_workers(left.sparkSession, workers)
-        check_condition(condition)
-        check_null_safe(null_safe)
-        work = Work(kind, checked_cost(output_cost), condition is not None)
-        keys = join_keys(left, right, on, null_safe)
-        if kind.has_left_columns_only and condition is not None:
+        self.workers = checked_workers(left.sparkSession, options.workers)
+        self.threshold = checked_threshold(options.threshold, self.workers)
+        self.work = options.work
+        if self.work.kind.has_left_columns_only and self.work.has_condition:
             needed = shuffle_partitions(left.sparkSession)
-            if workers != needed:
+            if self.workers != needed:
                 raise InputError(
                     f"workers of a semi or anti join with a condition must be spark.sql.shuffle.partitions ({needed}), "
-                    f"got {workers}: Spark moves such a join below any other exchange"
+                    f"got {self.workers}: Spark moves such a join below any other exchange"
                 )
-        return cls(Join(left, right, keys, kind, condition), work, workers, checked_threshold(threshold, workers))
+        keys = join_keys(left, right, on, options.null_safe)
+        self.join = Join(left, right, keys, self.work.kind, options.condition)
+        self.uncut = self.join.plain()  # what cannot be joined is refused here
 
     def plan(self) -> JoinPlan:
         """Count the sides, unless Spark's own join is best anyway, and plan."""
@@ -220,16 +212,13 @@ class _Asked:
             names = ", ".join(pair.left for pair in keys.pairs)
             with described(join.left.sparkSession, f"counting {names} of both sides"):
                 counts = count_sides(join.left, join.right, keys, self.work, self.workers, self.threshold)
-            found = plan_of_counts(counts, keys, self.work, self.workers, self.threshold, self._rows_may_change())
-            found = self._repeatable(found)
+            plan = plan_of_counts(counts, keys, self.work, self.workers, self.threshold, self._rows_may_change())
+            plan = self._repeatable(plan)
         else:
-            on = tuple((one, other, kind) for one, other, kind in keys.names)
-            found = JoinPlan(
-                self.workers, self.work.kind.value, on, keys.null_safe, self.work.has_condition, plain_because=because
-            )
-        object.__setattr__(found, "counted", (join.left, join.right))
-        _warn_of_whole_keys(found, "of rows that may be others when they are computed again (limit, rand, a database)")
-        return found
+            how, has_condition = self.work.kind.value, self.work.has_condition
+            plan = JoinPlan(self.workers, how, keys.names, keys.null_safe, has_condition, plain_because=because)
+        _warn_of_whole_keys(plan, "of rows that may be others when they are computed again (limit, rand, a database)")
+        return replace(plan, counted=(join.left, join.right))
 
     def _why_plain(self) -> str | None:
         """Return why the join is better left to Spark, as far as its physical plan tells."""
@@ -238,7 +227,7 @@ class _Asked:
         operators = _operators(self.uncut)
         if operators is None:
             return None
-        joins = [one.name for one in operators if "Join" in one.name or "Cartesian" in one.name]
+        joins = [operator.name for operator in operators if "Join" in operator.name or "Cartesian" in operator.name]
         if not joins:
             return "Spark needs no join for it"
         if joins[0].startswith("Broadcast"):
@@ -275,20 +264,14 @@ class _Asked:
             return plan
         rows_may_change = any(own.rows_may_change for own in missing.values())
         sides = () if rows_may_change else tuple(side for side in SIDES if side not in missing)
-        found = plan.cut_only(sides, f"{in_the_way[0]} side: {missing[in_the_way[0]].missing_because}")
-        if found.plain_because is not None:
-            warnings.warn(f"the join is left to Spark, {found.plain_because}", stacklevel=4)
-        return found
-
-    def check(self, plan: JoinPlan) -> None:
-        """Refuse a plan that was made for something else."""
-        asked = [tuple(names) for names in self.join.keys.names]
-        work, null_safe = self.work, self.join.keys.null_safe
-        check_purpose(plan, workers=self.workers, on=asked, how=work.kind.value)
-        check_purpose(plan, null_safe=null_safe, has_condition=work.has_condition)
+        cut = plan.cut_only(sides, f"{in_the_way[0]} side: {missing[in_the_way[0]].missing_because}")
+        if cut.plain_because is not None:
+            warnings.warn(f"the join is left to Spark, {cut.plain_because}", stacklevel=4)
+        return cut
 
     def fitted(self, plan: JoinPlan) -> JoinPlan:
         """Return the plan as it is for the rows that were counted, and cut for any rows otherwise."""
+        check_purpose(plan, workers=self.workers, on=[*self.join.keys.names])
         counted = plan.counted
         is_counted = counted is not None and counted[0] is self.join.left and counted[1] is self.join.right
         if plan.for_any_rows or plan.plain_because is not None or is_counted:

@@ -1,46 +1,56 @@
 """`join_batches`: a stream joined with a table, each micro-batch by a plan of its own."""
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.spark.join import check_null_safe, check_plan_and_watch, check_purpose, checked_cost, join
-from keyspread.spark.joining.assembly import check_condition
+from keyspread.spark.join import JoinOptions, join
+from keyspread.spark.joining.assembly import Condition
 from keyspread.spark.joining.keys import On, pairs_of
-from keyspread.spark.joining.kinds import Kind, kind_of
+from keyspread.spark.joining.plan import JoinPlan
 from keyspread.spark.routing.keys import key_columns
-from keyspread.threshold import checked_threshold
+from keyspread.spark.watch import Watch
 
-_OPTIONS = [
-    name for name, one in inspect.signature(join).parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY
-]
 Sink = Callable[[DataFrame, int], Any]
 Table = DataFrame | Callable[[SparkSession], DataFrame]
 
 
-def join_batches(right: Table, on: On, how: str = "inner", *, then: Sink, **options: Any) -> Sink:
+def join_batches(
+    right: Table,
+    on: On,
+    how: str = "inner",
+    *,
+    then: Sink,
+    workers: int | None = None,
+    condition: Condition | None = None,
+    plan: JoinPlan | None = None,
+    null_safe: bool = False,
+    threshold: float | None = None,
+    output_cost: float | None = None,
+    watch: Watch | None = None,
+) -> Sink:
     """Return a function for `foreachBatch` that joins each micro-batch with a table and passes the rows to `then`.
 
-    The batch is the left side of `keyspread.spark.join`, and `options` are those of `join`. Each batch is counted and
-    planned by itself, so a key that becomes hot is cut from its next batch on. With `plan=` nothing is counted. The
+    The batch is the left side of `keyspread.spark.join`, and the parameters are those of `join`. Each batch is counted
+    and planned by itself, so a key that becomes hot is cut from its next batch on. With `plan=` nothing is counted. The
     batch is kept in memory (`persist`) while it is counted and joined, unless it is kept already.
 
-    `right` is a DataFrame, or a function of the session that returns one. Over Spark Connect it must be a function,
-    because a batch runs in a session of its own there: `lambda spark: spark.table("customers")`.
-
-    `how` is inner, left, semi or anti. A right or full join would repeat the rows of the table that have no partner in
-    every batch.
-
     Args:
-        right: The table, or a function of the session that returns it.
-        on: The key: a name, names, or pairs of names.
-        how: The type of the join: inner, left, semi or anti.
+        right: The table, or a function of the session that returns it. Over Spark Connect it must be a function,
+            because a batch runs in a session of its own there: `lambda spark: spark.table("customers")`.
+        on: The key: a name, a list of names, or a list of pairs of names.
+        how: The type of the join: inner, left, semi or anti. A right or full join would repeat the rows of the table
+            that have no partner in every batch.
         then: A function of the joined rows and the number of the batch.
-        options: Those of `join`.
+        workers: The number of partitions, by default `spark.sql.shuffle.partitions`.
+        condition: A further condition, SQL text or a Column.
+        plan: What `plan_join` returned; it takes no `threshold` and no `output_cost`.
+        null_safe: Whether null equals null.
+        threshold: The minimum share of the work of a hot key, by default 1/(5·workers).
+        output_cost: The cost of a row that comes out, relative to a row that goes in, by default 1.
+        watch: A `Watch`: its `way` says which way the last batch took.
 
     Returns:
         A function of a micro-batch and its number.
@@ -56,17 +66,13 @@ def join_batches(right: Table, on: On, how: str = "inner", *, then: Sink, **opti
     >>> sizes
     [30]
     """
-    kind = kind_of(how)
-    if kind.preserves_right:
+    options = JoinOptions(how, workers, condition, plan, null_safe, threshold, output_cost, watch)
+    if options.work.kind.preserves_right:
         raise InputError(
             f"how={how!r} would repeat the rows of the table that have no partner in every batch; "
             "use inner, left, semi or anti"
         )
     pairs, _ = pairs_of(on)
-    for name in options:
-        if name not in _OPTIONS:
-            raise InputError(f"join has no option {name!r}; its options are {', '.join(_OPTIONS)}")
-    _check_options(kind, options)
     if not callable(right):
         _check(right)
         key_columns(right, [other for _, other in pairs])
@@ -80,27 +86,12 @@ def join_batches(right: Table, on: On, how: str = "inner", *, then: Sink, **opti
             batch.persist()
         try:
             table = right(batch.sparkSession) if callable(right) else right
-            then(join(batch, table, on, how, **options), number)
+            then(join(batch, table, on, **vars(options)), number)
         finally:
             if not kept:
                 batch.unpersist()
 
     return work
-
-
-def _check_options(kind: Kind, options: Mapping[str, Any]) -> None:
-    """Refuse what every batch would refuse."""
-    condition, plan, null_safe = options.get("condition"), options.get("plan"), options.get("null_safe", False)
-    workers, threshold, cost = (options.get(name) for name in ("workers", "threshold", "output_cost"))
-    check_condition(condition)
-    check_null_safe(null_safe)
-    check_plan_and_watch(plan, options.get("watch"), threshold=threshold, output_cost=cost)
-    checked_cost(cost)
-    many = None if workers is None else checks.whole_number("workers", workers)
-    checked_threshold(threshold, many or 1)
-    if plan is not None:
-        check_purpose(plan, how=kind.value, null_safe=null_safe, has_condition=condition is not None)
-        check_purpose(plan, workers=plan.workers if many is None else many)
 
 
 def _check(right: DataFrame) -> None:

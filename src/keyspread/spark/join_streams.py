@@ -5,7 +5,9 @@ import warnings
 from pyspark.sql import DataFrame
 
 from keyspread.errors import InputError
+from keyspread.spark.join import check_purpose
 from keyspread.spark.joining.assembly import Condition, Join, check_condition
+from keyspread.spark.joining.counting import SIDES
 from keyspread.spark.joining.keys import On, join_keys
 from keyspread.spark.joining.kinds import Kind, kind_of
 from keyspread.spark.joining.partitions import shuffle_partitions
@@ -28,7 +30,7 @@ def join_streams(
     has state partitions (`spark.sql.shuffle.partitions` at its first start). Keep the plan, and the version of
     keyspread, as long as the checkpoint: rows in the state are found by the pieces that both gave them.
 
-    `how` is inner, left or right. One side of a hot key is cut and the other is copied to all of its pieces, in the
+    One side of a hot key is cut and the other is copied to all of its pieces, in the
     state too: the preserved side is cut, of an inner join the one that has more rows of hot keys. Rows are cut by a
     hash of the row, so identical rows stay together. A key that becomes hot later is joined correctly, and not cut.
 
@@ -38,8 +40,8 @@ def join_streams(
         left: The left side.
         right: The right side.
         on: The key: a name, names, or pairs of names.
-        how: The type of the join.
-        plan: What `plan_join` returned.
+        how: The type of the join: inner, left or right.
+        plan: What `plan_join` of bounded history returned.
         condition: A further condition, SQL text or a Column.
 
     Returns:
@@ -55,18 +57,14 @@ def join_streams(
     kind = kind_of(how)
     if kind not in (Kind.INNER, Kind.LEFT, Kind.RIGHT):
         raise InputError(f"how must be inner, left or right for two streams, got {how!r}: other rows would be copied")
-    for side, df in (("left", left), ("right", right)):
+    for side, df in zip(SIDES, (left, right), strict=True):
         check_frame(side, df)
         if not df.isStreaming:
             raise InputError(f"the {side} side is not a stream; use keyspread.spark.join_batches or join")
     if not isinstance(plan, JoinPlan):
         raise InputError(f"plan must be a JoinPlan made from history by plan_join, got {plan!r:.100}")
     keys = join_keys(left, right, on, plan.null_safe)
-    asked = [tuple(names) for names in keys.names]
-    if [*plan.on] != asked or plan.kind is not kind:
-        raise InputError(
-            f"the plan is for a {plan.how} join on {[*plan.on]!r}, got {kind.value} on {asked!r}; plan this join"
-        )
+    check_purpose(plan, how=kind.value, on=[*keys.names])
     partitions = shuffle_partitions(left.sparkSession)
     if plan.workers != partitions:
         raise InputError(

@@ -103,9 +103,8 @@ def random_plan(rng, keys, counts, kind, condition):
         # A plan for any rows was made from others.
         hot.append(HotJoinKey(str(found), *((0, 0) if for_any_rows else rows), *shares, workers, *found))
     spread = (kind.preserves_left and rng.random() < 0.5, kind.preserves_right and rng.random() < 0.5)
-    on = tuple(tuple(names) for names in keys.names)
     return JoinPlan(
-        PARTITIONS, kind.value, on, keys.null_safe, condition is not None, hot=tuple(hot), spread_nulls=spread
+        PARTITIONS, kind.value, keys.names, keys.null_safe, condition is not None, hot=tuple(hot), spread_nulls=spread
     )
 
 
@@ -169,6 +168,17 @@ def differences(cases):
     ]
     rows = reduce(lambda one, other: one.union(other), parts).groupBy("case", "row").agg(F.sum("times").alias("times"))
     return [(cases[row.case][0], row.row, row.times) for row in rows.where("times <> 0").collect()]
+
+
+def same(cases):
+    """Check that ours has the columns and the rows of Spark's own, for each (name, ours, plain)."""
+    for name, ours, plain in cases:
+        assert ours.columns == plain.columns, name
+    # Both sides may have columns of the same name, which the comparison tells apart by their place.
+    placed = [
+        (name, *(df.toDF(*(f"c{number}" for number in range(len(df.columns)))) for df in both)) for name, *both in cases
+    ]
+    assert differences(placed) == []
 
 
 def main(seconds, seed):

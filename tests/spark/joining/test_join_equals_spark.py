@@ -23,18 +23,15 @@ def small(spark):
         yield
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_grid_gives_the_same_rows(spark, kind):
-    number = [*KINDS].index(kind)
-    with setting(spark, "spark.sql.adaptive.enabled", str(number % 2 == 0).lower()):
-        assert differences(cases_of(spark, random.Random(number), KINDS[kind])) == []
-
-
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_several_keys_and_conditions(spark, adaptive):
-    with setting(spark, "spark.sql.adaptive.enabled", adaptive):
-        rng = random.Random(f"several {adaptive}")
-        assert differences(cases_of(spark, rng, KINDS["bigint"]) + cases_of(spark, rng, KINDS["string"])) == []
+@pytest.mark.parametrize("part", range(4))
+def test_any_grid_gives_the_same_rows(spark, part):
+    """Each kind of key in two types of joins, each type with several kinds; as a script join_cases.py tries all."""
+    rng, cases = random.Random(part), []
+    with setting(spark, "spark.sql.adaptive.enabled", str(part % 2 == 0).lower()):
+        for number in range(part, len(KINDS), 4):
+            hows = [HOWS[(number + part) % 6], HOWS[(number + part + 3) % 6]]
+            cases += cases_of(spark, rng, [*KINDS.values()][number], hows)
+        assert differences(cases) == []
 
 
 @pytest.mark.parametrize("kind", WHOLE | COLLATED)
@@ -42,6 +39,6 @@ def test_keys_that_cannot_be_cut_are_joined_by_spark(spark, kind):
     if kind in COLLATED and not has_collations(spark):
         pytest.skip("this Spark has no collations")
     left, right = tables(spark, random.Random(kind), (WHOLE | COLLATED)[kind])
-    cases = [(how, join(left, right, "k0", how), left.join(right, "k0", how)) for how in HOWS]
+    cases = [(how, join(left, right, "k0", how), left.join(right, "k0", how)) for how in ("inner", "full", "left_anti")]
     assert [ours.schema == plain.schema for _, ours, plain in cases] == [True] * len(cases)
     assert differences(cases) == []

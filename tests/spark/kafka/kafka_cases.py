@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 import keyspread as ks
 from keyspread.errors import InputError
 from keyspread.spark import session, spread
-from keyspread.spark.capabilities import has_function
 from keyspread.spark.kafka import (
     as_messages,
     check_topic,
@@ -267,26 +266,6 @@ def test_brokers_that_do_not_answer_and_options_that_are_invalid(spark):
         InputError, match=r"Kafka's client refuses the options .config.ConfigException: Invalid value never"
     ):
         check_topic(spark, nowhere, "topic", options={"kafka.security.protocol": "never"})
-
-
-def test_a_query_survives_a_restart_of_the_broker(spark, kafka, topic, tmp_path):
-    seen = Collected()
-    send(kafka, topic, hot_messages(spark, 0, 500))
-    stream = spread(kafka_source(spark, kafka.address, topic), "key", WORKERS)
-    query = stream.writeStream.foreachBatch(seen).option("checkpointLocation", str(tmp_path)).start()
-    try:
-        until(lambda: len(seen.ids) == 500)
-        kafka.stop(hard=True)
-        time.sleep(4)
-        assert query.isActive
-        kafka.start()
-        send(kafka, topic, hot_messages(spark, 500, 900))
-        until(lambda: len(seen.ids) >= 900)
-        assert query.isActive
-        assert seen.ids == list(range(900))
-    finally:
-        query.stop()
-        kafka.start() if kafka.is_stopped else None
 
 
 def test_a_query_ends_if_the_broker_stays_away_and_resumes_later(spark, kafka, topic, tmp_path):

@@ -128,10 +128,10 @@ class World:
         return self.storage.states(CommitLog(1).read(self.storage).commits)
 
     def next(self):
-        """Do the next batch as the query's driver; the numbers skip now and then."""
+        """Do the next batch as the query's driver."""
         self.add(self.log, self.batch)
         self.done += self.rows[self.batch]
-        self.batch += self.dice.choice([1, 1, 1, 1, 2, 4])
+        self.batch += 1
 
     def interrupt(self, action, what, within=40):
         """Run an action, and `what` at one random step of it."""
@@ -303,43 +303,58 @@ def test_without_the_id_of_a_query_only_the_last_batch_may_come_again():
     def add(batch, content):
         CommitLog(2).add(world.storage, batch, ONE, lambda _: 0, lambda commits, _: 0, content)
 
-    for batch, content in ((0, "a"), (0, "a"), (3, "b"), (3, "b")):  # then both are merged
+    for batch, content in ((0, "a"), (0, "a"), (1, "b"), (1, "b")):  # then both are merged
         add(batch, content)
-    for batch, content in ((0, "a"), (1, "c"), (3, "c")):
+    for batch, content in ((0, "a"), (0, "c"), (1, "c")):
         with pytest.raises(InputError, match=f"fake: batch {batch} was added before with other rows, or batches after"):
             add(batch, content)
-    add(3, "b")
-    add(4, "b")
-    assert CommitLog(2).read(world.storage).last == 4
+    add(1, "b")
+    add(2, "b")
+    assert CommitLog(2).read(world.storage).last == 2
+
+
+@pytest.mark.parametrize("done", [0, 3])
+def test_a_batch_that_does_not_follow_is_refused_and_nothing_is_written(done):
+    """The folder of a running query was deleted, mistyped, or restored from an old copy."""
+    world = World(1)
+    for _ in range(done):
+        world.next()
+    files, place = dict(world.storage.files), "follow batch 2" if done else "be the first one"
+    message = f"fake: batch {done + 1} would {place} here, so rows would be missing: if the folder was deleted or has"
+    for log in (world.log, CommitLog(2)):
+        with pytest.raises(InputError, match=message) as caught:
+            world.add(log, done + 1)
+        assert "\n" not in str(caught.value)
+    assert world.storage.files == files
 
 
 def commit(**changes):
-    """Make a commit of batch 3 that follows batch 2 and a merge up to 1."""
-    return replace(Commit(3, False, 1, "slot-1/parts-3", 5, ONE, 1, (2,)), **changes)
+    """Make a commit of batch 3."""
+    return replace(Commit(3, False, 1, "slot-1/parts-3", 5, ONE), **changes)
 
 
 def test_commits_survive_their_line_and_damaged_ones_are_refused():
     assert Commit.from_line(commit().to_line()) == commit()
     assert "\n" not in commit(identity={"key": ["zwei\nZeilen \u2028"]}).to_line()
-    for line in ("", "{", "[]", "7", "null", '{"format":2}', commit().to_line()[:-9]):
+    for line in ("", "{", "[]", "7", "null", '{"format":1}', commit().to_line()[:-9]):
         with pytest.raises(InputError, match="a commit is damaged"):
             Commit.from_line(line)
-    for wrong in ({"batch": "x"}, {"rows": True}, {"merged": 0}, {"folder": 7}, {"batches": ("2",)}, {"content": 1}):
+    for wrong in ({"batch": "x"}, {"rows": True}, {"merged": 0}, {"folder": 7}, {"content": 1}):
         with pytest.raises(InputError, match="a commit is damaged"):
             Commit.from_line(commit(**wrong).to_line())
-    with pytest.raises(InputError, match="they have format 3, and this version of keyspread reads format 2"):
-        Commit.from_line(commit().to_line().replace('"format":2', '"format":3'))
+    with pytest.raises(InputError, match="they have format 3, and this version of keyspread reads format 1"):
+        Commit.from_line(commit().to_line().replace('"format":1', '"format":3'))
 
 
 def test_commits_without_those_before_them_are_refused():
-    merge, second = commit(batch=1, merged=True, until=-1, batches=()), commit(batch=2, batches=())
+    merge, second = commit(batch=1, merged=True), commit(batch=2)
     assert Committed.of([commit(), merge, second]).last == 3
-    with pytest.raises(InputError, match="the commit of batch 1 is missing"):
+    with pytest.raises(InputError, match="the commit of batch 0 is missing"):
         Committed.of([commit(), second])
     with pytest.raises(InputError, match="the commit of batch 2 is missing"):
         Committed.of([commit(), merge])
 
 
 def test_of_two_commits_of_a_batch_every_reader_takes_the_same():
-    one, two = commit(folder="a", until=-1, batches=()), commit(folder="b", until=-1, batches=())
+    one, two = commit(batch=0, folder="a"), commit(batch=0, folder="b")
     assert Committed.of([one, two]).commits == Committed.of([two, one]).commits == [one]

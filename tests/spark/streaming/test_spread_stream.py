@@ -1,7 +1,6 @@
 """`spread` of a stream: every micro-batch is balanced by itself, and routed the same after a restart or a retry."""
 
 import os
-from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -9,9 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from keyspread import Sender, hash_keys
-from keyspread.operators import Count
 from keyspread.planned import look_ahead
-from keyspread.spark import aggregate, spread
+from keyspread.spark import spread
 from keyspread.streams import DriftingZipfStream
 
 WORKERS, ROWS, BATCHES = 6, 3000, 5
@@ -117,7 +115,7 @@ def test_another_scheme_may_resume_from_the_checkpoint(spark, tmp_path, batches)
     put(tmp_path / "in", 0, batches[0])
     Query(spark, tmp_path / "in", tmp_path / "checkpoint").run()
     put(tmp_path / "in", 1, batches[1])
-    seen = Query(spark, tmp_path / "in", tmp_path / "checkpoint", scheme="d-choices", threshold=0.1).run()
+    seen = Query(spark, tmp_path / "in", tmp_path / "checkpoint", scheme="d-choices").run()
     assert list(seen) == [1]
     assert loads_of(seen[1]).sum() == ROWS
 
@@ -127,16 +125,3 @@ def test_a_bounded_dataframe_can_use_look_ahead_too(spark, batches):
     out = spread(rows, "key", WORKERS, "look-ahead").selectExpr("key", "spark_partition_id() AS worker").collect()
     assert sorted(row.key for row in out) == sorted(batches[0].tolist())
     assert loads_of([tuple(row) for row in out]).max() <= ROWS / WORKERS + 3
-
-
-def test_aggregates_of_micro_batches(spark, tmp_path, batches):
-    put(tmp_path / "in", 0, batches[0])
-    stream = spark.readStream.schema("key bigint, place bigint").parquet(str(tmp_path / "in"))
-    seen = {}
-
-    def keep(rows, batch):
-        seen[batch] = {row.key: row.n for row in aggregate(rows, "key", Count("n"), 4, "planned").collect()}
-
-    query = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query.trigger(availableNow=True).start().awaitTermination(120)
-    assert seen == {0: dict(Counter(batches[0].tolist()))}

@@ -17,7 +17,6 @@ from keyspread.spark.streaming.part_log import append_part, take_parts
 from keyspread.spark.streaming.sorted_chunks import remove_sorted, update_sorted
 from keyspread.spark.streaming.window_entries import WindowEntries, open_windows
 
-IDENTITY = {"kind": "test"}
 WINDOW = (1_000, 5_000)
 
 
@@ -64,7 +63,7 @@ def new_states(batch):
 
 
 def entries(blobs):
-    return WindowEntries(blobs, WINDOW, IDENTITY)
+    return WindowEntries(blobs, WINDOW)
 
 
 @given(batches=BATCHES, size=SIZES, old=st.booleans())
@@ -75,7 +74,7 @@ def test_update_returns_the_totals_of_the_new_keys(batches, size, old):
     if old and batches:
         first = batches.pop(0)
         totals.update(first)
-        blobs[WINDOW] = (to_blob(new_states(first), IDENTITY),)
+        blobs[WINDOW] = (to_blob(new_states(first)),)
     with mock.patch.object(window_entries, "CHUNK_BYTES", size):
         for batch in batches:
             totals.update(batch)
@@ -143,11 +142,8 @@ def test_wrong_entries_are_one_line():
     with mock.patch.object(window_entries, "CHUNK_BYTES", 100):
         update_sorted(entries(blobs), table_of([(at, at, 1) for at in range(100)]), fold)
         one = table_of([(7, 7, 1)])
-        other = WindowEntries(blobs, WINDOW, {"kind": "other"})
         lost = dict(blobs)
         for wrong, message in (
-            (lambda: append_part(entries(blobs), one, fold), "was written in another mode: restart the query in the"),
-            (lambda: update_sorted(other, one, fold), "belongs to another query .kind was 'test' and is now 'other'"),
             (lambda: blobs.clear() or blobs.update({WINDOW: lost[WINDOW]}) or update_sorted(entries(blobs), one, fold),
              r"cannot be read \(chunk 1 of window \(1000, 5000\) is missing\): restore the checkpoint"),
         ):  # fmt: skip

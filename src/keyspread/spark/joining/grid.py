@@ -50,11 +50,6 @@ class Cut:
     right: tuple[float, ...]
     workers: tuple[int, ...]
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether all rows of the key meet on one worker."""
-        return len(self.workers) == 1
-
 
 def may_cut(kind: Kind, has_condition: bool, left: int, right: int, for_any_rows: bool) -> tuple[bool, bool]:
     """Return whether the left and the right rows of a key may be cut so that the result stays exact.

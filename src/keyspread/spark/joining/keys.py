@@ -19,6 +19,20 @@ from keyspread.spark.capabilities import is_column, is_variant, quiet_analysis
 from keyspread.spark.routing.keys import contains, in_sql, type_of
 
 _NESTED = ("struct", "array")
+# What we compare and hash as Spark does. Others, such as user-defined types, are left to Spark.
+_KNOWN = (
+    T.ArrayType,
+    T.BinaryType,
+    T.BooleanType,
+    T.DateType,
+    T.DayTimeIntervalType,
+    T.NumericType,
+    T.StringType,
+    T.StructType,
+    T.TimestampNTZType,
+    T.TimestampType,
+    T.YearMonthIntervalType,
+)
 
 On = str | Sequence[str | tuple[str, str]]
 
@@ -51,9 +65,9 @@ class JoinKeys:
         return not self.null_safe and all(pair.is_plain for pair in self.pairs)
 
     @property
-    def names(self) -> list[list[str]]:
+    def names(self) -> tuple[tuple[str, str, str], ...]:
         """The names of each pair, and the type in which it is compared: what a stored plan is for."""
-        return [[pair.left, pair.right, pair.kind] for pair in self.pairs]
+        return tuple((pair.left, pair.right, pair.kind) for pair in self.pairs)
 
     def sql_of(self, side: str, as_they_are: bool = False) -> list[str]:
         """Return what is compared and hashed, as SQL, on the "left" or the "right" side, or the columns as they are."""
@@ -67,9 +81,11 @@ class JoinKeys:
         """Return what tells different keys apart when hashed, as SQL."""
         values = [pair.left_sql if side == "left" else pair.right_sql for pair in self.pairs]
         forms = [pair.form.format(value) for pair, value in zip(self.pairs, values, strict=True)]
-        # A hash skips nulls. In a struct or array, the text tells where they are.
+        # A hash skips nulls. In a struct or array, the text tells where they are: with nulls written out, because two
+        # fields of a struct may have one name.
         nested = [form for pair, form in zip(self.pairs, forms, strict=True) if pair.kind.startswith(_NESTED)]
-        parts = [*forms, *(f"to_json(named_struct('key', {form}))" for form in nested)]
+        texts = [f"to_json(named_struct('key', {form}), map('ignoreNullFields', 'false'))" for form in nested]
+        parts = [*forms, *texts]
         return [*parts, *(f"isnull({value})" for value in values)] if self.null_safe else parts
 
     def values(self, side: str) -> list[str]:
@@ -165,6 +181,9 @@ def _common_kind(df: DataFrame, names: list[str], kinds: list[T.DataType]) -> tu
     one, other = kinds
     if any(isinstance(kind, T.NullType) for kind in kinds):
         return one, f"{names[0]!r} has no type, so all keys are null"
+    for name, kind in zip(names, kinds, strict=True):
+        if contains(kind, _is_unknown):
+            return kind, f"{name!r} has type {kind.simpleString()}, which only Spark knows how to compare"
     if one.simpleString() == other.simpleString():
         nested = isinstance(one, (T.StructType, T.ArrayType)) and contains(one, _has_own_form)
         if nested or "collate" in one.simpleString():
@@ -201,6 +220,10 @@ def _is_char(df: DataFrame, name: str) -> bool:
     """Return whether a column is of type CHAR(n), or contains it; Spark keeps that beside the type."""
     beside = [field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "") for field in df.schema.fields if field.name == name]
     return any(re.search(r"(?<!var)char\(", text.lower()) for text in beside)
+
+
+def _is_unknown(kind: T.DataType) -> bool:
+    return not isinstance(kind, _KNOWN)
 
 
 def _has_own_form(kind: T.DataType) -> bool:

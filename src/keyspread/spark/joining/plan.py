@@ -312,7 +312,7 @@ def plan_of_counts(
     made = JoinPlan(
         workers=workers,
         how=kind.value,
-        on=tuple((one, other, text) for one, other, text in keys.names),
+        on=keys.names,
         null_safe=keys.null_safe,
         has_condition=work.has_condition,
         output_cost=work.cost,

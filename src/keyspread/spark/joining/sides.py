@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
+from operator import and_
 
 import numpy as np
 import numpy.typing as npt
@@ -132,14 +134,19 @@ def with_partners(df: DataFrame, other: DataFrame, side: str, keys: JoinKeys, pl
     """Return the rows with a column: whether the other side has rows with their hot key, when the query runs.
 
     Counts alone cannot tell: a partition may have been dropped since, or a filter may depend on the time. The keys of
-    the other side are therefore read within the query, and those that are hot are broadcast.
+    the other side are therefore read within the query, and those that are hot are broadcast. Keys are compared, not
+    their fingerprints: a row that takes the fingerprint of another key for its own would lose its copies.
     """
     # As text: a Column of thousands of numbers takes a second of round trips to the JVM.
-    hash_, hot = f"{name}_hash", ", ".join(f"{key.fingerprint}L" for key in plan.hot)
-    of_other = fingerprint(keys, SIDES[1 - SIDES.index(side)])
-    there = other.select(F.expr(of_other).alias(hash_)).where(f"{hash_} IN ({hot})").distinct()
-    found = df.join(F.broadcast(there), F.expr(fingerprint(keys, side)) == F.col(hash_), "left")
-    return found.withColumn(name, F.col(hash_).isNotNull()).drop(hash_)
+    hot = ", ".join(f"{key.fingerprint}L" for key in plan.hot)
+    of_other = SIDES[1 - SIDES.index(side)]
+    names = [f"{name}_{number}" for number in range(len(keys.pairs))]
+    of_hot = other.where(f"{fingerprint(keys, of_other)} IN ({hot}) AND NOT ({keys.has_null(of_other)})")
+    there = of_hot.select(*(F.expr(sql).alias(one) for sql, one in zip(keys.sql_of(of_other), names, strict=True)))
+    there = there.distinct().withColumn(name, F.lit(True))
+    equal = [F.expr(sql) == F.col(one) for sql, one in zip(keys.sql_of(side), names, strict=True)]
+    found = df.join(F.broadcast(there), reduce(and_, equal), "left")
+    return found.withColumn(name, F.coalesce(name, F.lit(False))).drop(*names)
 
 
 def _mark(steps: Steps, hot: str, table: HotTable, side: str, partner: str | None) -> str:

@@ -6,8 +6,8 @@
 
 **What counts.** A folder counts from the moment a commit names it. Of all commits of a batch exactly one counts, and a
 merge replaces the batches up to its own. A commit has the number of rows of its folder, so a reader notices a folder
-that is visible only in part. It also lists the batches that were committed before it, so a reader notices if the
-commit of one of them is missing. In both cases it raises.
+that is visible only in part. Spark numbers the batches of a query 0, 1, 2, …, so readers and writers notice if the
+commit of one is missing, or if a query goes on whose first batches are not here. In all these cases they raise.
 
 **Order.** A batch: (1) write the parts, (2) write the commit. A merge, after every `merge_every` batches: (1) read all
 commits, (2) write the merged parts into the next slot, (3) write the commit, (4) clear the slot before the last one.
@@ -43,7 +43,7 @@ from keyspread.errors import InputError
 from keyspread.spark.streaming.identity import difference
 
 SLOTS = 8
-_FORMAT = 2  # 1 had no commits: see `Storage.contents`
+_FORMAT = 1
 _NONE = -1  # the number before the first batch
 _REMEDY = "restore the folder, or start the query with a new folder and a new checkpoint"
 
@@ -75,10 +75,6 @@ class Commit:
     folder: str
     rows: int
     identity: dict[str, Any]
-    until: int = _NONE
-    """What was committed before: everything up to here, …"""
-    batches: tuple[int, ...] = ()
-    """… and these batches."""
     content: str | None = None
     """A fingerprint of the rows of the (last) batch, if the query has no id to tell a retry from another query."""
 
@@ -102,8 +98,8 @@ class Commit:
         if version != _FORMAT:
             raise InputError(f"they have format {version}, and this version of keyspread reads format {_FORMAT}")
         try:
-            commit = cls(**{**found, "batches": tuple(found["batches"])})
-        except (KeyError, TypeError):
+            commit = cls(**found)
+        except TypeError:
             raise InputError(f"a commit is damaged ({line[:60]!r})") from None
         if not commit._has_right_types():
             raise InputError(f"a commit is damaged ({line[:60]!r})")
@@ -111,9 +107,8 @@ class Commit:
 
     def _has_right_types(self) -> bool:
         """Whether every value has its type, as far as it matters: somebody may have edited the file."""
-        whole = (self.batch, self.generation, self.rows, self.until, *self.batches)
         return (
-            all(type(number) is int for number in whole)
+            all(type(number) is int for number in (self.batch, self.generation, self.rows))
             and (type(self.merged), type(self.folder), type(self.identity)) == (bool, str, dict)
             and (self.content is None or isinstance(self.content, str))
         )
@@ -128,7 +123,7 @@ class Committed:
 
     @classmethod
     def of(cls, commits: Iterable[Commit]) -> "Committed":
-        """Choose the commits that count; refuse commits of two queries, and commits without those before them."""
+        """Choose the commits that count; refuse commits of two queries, and batches without those before them."""
         # In this order, so that all readers choose the same if a batch was committed twice.
         found = sorted(commits, key=lambda one: (one.batch, one.folder))
         for one in found[1:]:
@@ -138,12 +133,10 @@ class Committed:
         merge = merges[max(merges)] if merges else None
         until = merge.batch if merge is not None else _NONE
         batches = {one.batch: one for one in reversed(found) if not one.merged and one.batch > until}
-        chosen = cls(merge, dict(sorted(batches.items())))
-        for one in found:
-            missing = [batch for batch in (one.until, *one.batches) if batch != _NONE and not chosen.has(batch)]
-            if missing:
-                raise InputError(f"the commit of batch {missing[0]} is missing")
-        return chosen
+        missing = [batch for batch in range(until + 1, max(batches, default=until)) if batch not in batches]
+        if missing:
+            raise InputError(f"the commit of batch {missing[0]} is missing")
+        return cls(merge, dict(sorted(batches.items())))
 
     @property
     def commits(self) -> list[Commit]:
@@ -166,7 +159,7 @@ class Committed:
         return 0 if self.merge is None else self.merge.generation
 
     def has(self, batch: int) -> bool:
-        """Tell whether a batch is committed. Numbers ascend in a query: those up to a merge were part of it."""
+        """Tell whether a batch is committed."""
         return batch <= self.until or batch in self.batches
 
     @property
@@ -176,11 +169,11 @@ class Committed:
 
     def next(self, batch: int, folder: str, rows: int, identity: dict[str, Any], content: str | None) -> Commit:
         """Make the commit of a further batch."""
-        return Commit(batch, False, self.generation, folder, rows, identity, self.until, tuple(self.batches), content)
+        return Commit(batch, False, self.generation, folder, rows, identity, content)
 
     def next_merge(self, folder: str, rows: int, identity: dict[str, Any]) -> Commit:
         """Make the commit of a merge of all that counts."""
-        return Commit(self.last, True, self.generation + 1, folder, rows, identity, content=self.content)
+        return Commit(self.last, True, self.generation + 1, folder, rows, identity, self.content)
 
     def plus(self, commit: Commit) -> "Committed":
         """Return what counts after a further commit."""
@@ -230,6 +223,13 @@ class CommitLog:
             )
         if committed.has(batch):
             return
+        if batch > committed.last + 1:
+            place = f"follow batch {committed.last} here" if committed.commits else "be the first one here"
+            raise InputError(
+                f"{storage.address}: batch {batch} would {place}, so rows would be missing: if the folder was deleted "
+                "or has another address, restore it, or start the query with a new checkpoint; call Totals for every "
+                "batch, empty ones too"
+            )
         folder = _fresh(committed.generation, f"{batch:012d}")
         commit = committed.next(batch, folder, write(folder), identity, content)
         storage.append(commit.slot, commit.to_line())

@@ -17,7 +17,7 @@ _INDEX = pa.schema([("states", pa.int64())])
 
 def append_part(entries: WindowEntries, new: pa.Table, fold: Fold) -> None:
     """Add new states, one per key, to those of a window."""
-    state, index = entries.root(_INDEX)
+    state, index = entries.root()
     if index is None:
         if state is None or state.nbytes + new.nbytes < 2 * window_entries.CHUNK_BYTES:
             entries.write_root(new if state is None else fold(pa.concat_tables([state, new])))
@@ -40,7 +40,7 @@ def append_part(entries: WindowEntries, new: pa.Table, fold: Fold) -> None:
 
 def take_parts(entries: WindowEntries, fold: Fold) -> pa.Table | None:
     """Remove a window, and return its states, one per key; None if there are none."""
-    state, index = entries.root(_INDEX)
+    state, index = entries.root()
     if index is not None:
         state = fold(pa.concat_tables([entries.chunk(number) for number in range(index.num_rows)]))
     if state is not None:

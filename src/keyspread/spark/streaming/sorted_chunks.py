@@ -26,7 +26,7 @@ _INDEX = pa.schema([("lowest", pa.int64()), ("number", pa.int64())])
 def update_sorted(entries: WindowEntries, new: pa.Table, fold: Fold) -> pa.Table:
     """Merge new states, one per key, into those of a window; return the merged states of these keys."""
     new = _sorted(new)
-    state, index = entries.root(_INDEX)
+    state, index = entries.root()
     if index is None:
         changed, updated = (new, new) if state is None else _merged(_sorted(state), new, fold)
         pieces = _cut(updated)
@@ -57,7 +57,7 @@ def update_sorted(entries: WindowEntries, new: pa.Table, fold: Fold) -> pa.Table
 
 def remove_sorted(entries: WindowEntries) -> None:
     """Remove a window with all its chunks."""
-    _, index = entries.root(_INDEX)
+    _, index = entries.root()
     entries.remove(0 if index is None else index.num_rows)
 
 

@@ -3,13 +3,18 @@
 Reading and writing a state key by key costs about 100 µs per key in Python, blobs far less: see docs/measurements.md.
 Worker w owns the keys with pmod(hash, n) = w and keeps their state in state partition w. All partial states of a key
 in a batch are sent to its owner, which merges them into the state: one per key, however many workers have the key.
+
+The state of a partition begins with the identity of its query. Every partition gets a row in every batch, so that a
+query that is not the one of the checkpoint fails in its first batch, in whatever partition its rows are.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import Row
@@ -18,12 +23,16 @@ from keyspread.spark.aggregation.arrow_functions import Tables
 from keyspread.spark.aggregation.groups import groups_of
 from keyspread.spark.aggregation.keyed_states import fold_all
 from keyspread.spark.routing.tags import tags_of
-from keyspread.spark.streaming.blobs import StateError, from_blob, to_blob
+from keyspread.spark.streaming.blobs import StateError, from_blob, identity_blob, identity_of, to_blob
+from keyspread.spark.streaming.identity import difference
 from keyspread.spark.streaming.part_log import append_part, take_parts
 from keyspread.spark.streaming.sorted_chunks import Fold, remove_sorted, update_sorted
 from keyspread.spark.streaming.window_entries import Window, WindowEntries, open_windows
 
 STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
+
+IDENTITY_KEY: Window = (2**63 - 1, -(2**63))
+"""The entry with the identity: not a key of any window, nor of a chunk."""
 
 Place = tuple[int, int | None]
 """The number of a state partition, and how many there are, if that is known."""
@@ -31,13 +40,30 @@ Place = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class StateRules:
-    """What all stages of one aggregate need: how to merge, its identity, the workers, windows or not, the mode."""
+    """What all stages of one aggregate need: how to merge, its identity, the workers, the mode.
+
+    `bounds` is the Arrow type of the bounds of its windows, None for running totals.
+    """
 
     fold: Fold
     identity: dict[str, Any]
     workers: int
-    windowed: bool
     mode: str
+    bounds: pa.DataType | None = None
+
+    @property
+    def windowed(self) -> bool:
+        """Whether there are windows."""
+        return self.bounds is not None
+
+    @property
+    def blobs(self) -> pa.Schema:
+        """The rows between workers and owners."""
+        tag, blob = pa.field("tag", pa.int32()), pa.field("blob", pa.binary())
+        if self.bounds is None:
+            return pa.schema([tag, blob])
+        window = pa.struct([("start", self.bounds), ("end", self.bounds)])
+        return pa.schema([tag, ("start", pa.int64()), ("end", pa.int64()), blob, ("window", window)])
 
 
 def packer(rules: StateRules, make: Tables) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -45,6 +71,7 @@ def packer(rules: StateRules, make: Tables) -> Callable[[Iterator[pa.RecordBatch
     tags = np.array(tags_of(rules.workers), np.int32)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield _call(rules, tags)
         table = fold_all(make(batches), rules.fold)
         if table is None:
             return
@@ -54,17 +81,25 @@ def packer(rules: StateRules, make: Tables) -> Callable[[Iterator[pa.RecordBatch
         sizes = np.bincount(groups.of_row)
         begins = np.cumsum(sizes) - sizes
         by_group = table.take(pa.array(np.argsort(groups.of_row, kind="stable")))
-        blobs = [to_blob(by_group.slice(*cut), rules.identity) for cut in zip(begins, sizes, strict=True)]
-        columns = {"tag": pa.array(tags[owner[groups.first]])}
+        blobs = pa.array([to_blob(by_group.slice(*cut)) for cut in zip(begins, sizes, strict=True)], pa.binary())
+        columns = [pa.array(tags[owner[groups.first]]), blobs]
         if rules.windowed:
-            bounds = [column.take(pa.array(groups.first)).combine_chunks() for column in windows]
-            columns["start"], columns["end"] = (bound.cast(pa.int64()) for bound in bounds)
-        columns["blob"] = pa.array(blobs, pa.binary())
-        if rules.windowed:
-            columns["window"] = pa.StructArray.from_arrays(bounds, names=["start", "end"])
-        yield pa.RecordBatch.from_pydict(columns)
+            bounds = [column.take(pa.array(groups.first)).combine_chunks().cast(rules.bounds) for column in windows]
+            columns[1:1] = [bound.cast(pa.int64()) for bound in bounds]
+            columns.append(pa.StructArray.from_arrays(bounds, names=["start", "end"]))
+        yield pa.RecordBatch.from_arrays(columns, schema=rules.blobs)
 
     return pack
+
+
+def _call(rules: StateRules, tags: npt.NDArray[np.int32]) -> pa.RecordBatch:
+    """Return a row without a blob for the state partition of this worker. It has no window, so it is never late."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None
+    row = {"tag": int(tags[task.partitionId()]), "start": 0, "end": 0, "blob": b"", "window": None}
+    return pa.RecordBatch.from_pylist([row], rules.blobs)
 
 
 def unpacker(finish: Callable[[pa.Table], pa.Table]) -> Tables:
@@ -126,33 +161,43 @@ class StateMerger:
     ) -> Iterator[Row]:
         """Merge the blobs of a batch into the state of this partition; `close_at` asks Spark to call `close`."""
         self._check_place(tag, *place)
+        self._check_identity(blobs)
         windowed, mode, fold = self._rules.windowed, self._rules.mode, self._rules.fold
         arrived: dict[Window, list[pa.Table]] = {}
         for row in rows:
+            if not row.blob:  # it only called
+                continue
             window = (row.start, row.end) if windowed else (0, 0)
             arrived.setdefault(window, []).append(from_blob(row.blob))
         for window, tables in arrived.items():
-            new, entries = fold(pa.concat_tables(tables)), self._entries(blobs, window)
+            new, entries = fold(pa.concat_tables(tables)), WindowEntries(blobs, window)
             if windowed:
                 close_at(_closing(window))
             if mode == "append":
                 append_part(entries, new, fold)
             else:
-                yield Row(blob=to_blob(update_sorted(entries, new, fold), self._rules.identity))
+                yield Row(blob=to_blob(update_sorted(entries, new, fold)))
 
     def close(self, watermark: int, blobs: Any) -> Iterator[Row]:
         """Remove the window that is over at this watermark; in append mode, return it."""
         for window in open_windows(blobs):
             if _closing(window) != watermark:
                 continue
-            entries = self._entries(blobs, window)
+            entries = WindowEntries(blobs, window)
             if self._rules.mode == "update":
                 remove_sorted(entries)
             elif (states := take_parts(entries, self._rules.fold)) is not None:
-                yield Row(blob=to_blob(states, self._rules.identity))
+                yield Row(blob=to_blob(states))
 
-    def _entries(self, blobs: Any, window: Window) -> WindowEntries:
-        return WindowEntries(blobs, window, self._rules.identity)
+    def _check_identity(self, blobs: Any) -> None:
+        """Refuse the state of another query; the first batch says whose it is."""
+        found = blobs.getValue(IDENTITY_KEY)
+        if found is None:
+            blobs.updateValue(IDENTITY_KEY, (identity_blob(self._rules.identity),))
+            return
+        changed = difference(identity_of(found[0]), json.loads(json.dumps(self._rules.identity)))
+        if changed is not None:
+            raise StateError(f"the checkpoint: {changed}")
 
     def _check_place(self, tag: int, partition: int, partitions: int | None) -> None:
         # Both: a tag may lead to the right partition of a wrong number, and not every session tells us the number.

@@ -6,15 +6,16 @@
 The workers process the rows, evenly in every batch. The owner of a key keeps its state between batches.
 """
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType, TimestampType
 
 from keyspread.errors import InputError
 from keyspread.operators import AnyOperator
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.capabilities import has_python_state, transform_with_state
 from keyspread.spark.routing.exchange import move
-from keyspread.spark.routing.keys import KeyColumn, key_texts
+from keyspread.spark.routing.keys import KeyColumn, column, key_texts
 from keyspread.spark.routing.options import Routing
 from keyspread.spark.spread import with_worker
 from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
@@ -42,20 +43,25 @@ def aggregate_stream(
     parts, workers = OperatorParts(df, key, operator, windows), routing.workers
     mode = _checked_mode(mode, windows)
     check_settings(df.sparkSession, workers)
-    # The scheme may change from run to run: it only decides where partial states are computed.
+    # The scheme may change from run to run: it only decides where partial states are computed. Types are those of
+    # Spark, without what may be null: the Arrow types of a state depend on the session.
+    keys = df.select(*(column(df, part) for part in key)).schema
     identity = {
-        "kind": "aggregate",
         "key": key_texts(key),
+        "key types": [field.dataType.simpleString() for field in keys],
+        "rows": df.schema.simpleString(),
         "aggregates": parts.identity,
         "window": None if windows is None else [windows.window, windows.slide, windows.time],
         "workers": workers,
+        "mode": mode,
     }
     routed, worker = with_worker(df, key, routing)
     moved = move(routed, workers, worker).drop(worker)
     if windows is not None:  # only now, so that a row is moved once, however many windows it is in
         moved = windows.on(moved)
     rows = parts.rows(moved)
-    rules = StateRules(parts.states.fold, identity, workers, windows is not None, mode)
+    bounds = None if windows is None else pa.timestamp("us", "UTC" if isinstance(windows.kind, TimestampType) else None)
+    rules = StateRules(parts.states.fold, identity, workers, mode, bounds)
     blobs = rows.mapInArrow(packer(rules, parts.states.make), _blob_schema(moved, windows))
     state = transform_with_state(
         blobs.groupBy("tag"),

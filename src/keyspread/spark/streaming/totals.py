@@ -39,7 +39,8 @@ class Totals:
     write to. After every `merge_every` batches the partial states are merged into one. A `key` given as a Column must
     not belong to a DataFrame: write `F.col("user")`, not `clicks.user`.
 
-    A query with a new checkpoint numbers its batches from 0 again, so it needs a new folder and is refused the old one.
+    Call it for every batch, empty ones too: a missing number means missing rows, and is refused. A query with a new
+    checkpoint numbers its batches from 0 again, so it needs a new folder and is refused the old one.
     Outside of `foreachBatch` and over Spark Connect the id of the query is not known. There only the last batch may be
     added again, with the same rows; one job per batch computes a fingerprint of them.
 

@@ -19,7 +19,6 @@ from keyspread.spark.failures import one_line_error
 from keyspread.spark.streaming.commits import SLOTS, Commit
 
 _COMMITS = f"slot-[0-{SLOTS - 1}]/commits"
-_FORMAT_1 = "{keyspread.json,batch-[0-9]*,until-[0-9]*}"
 _OURS = re.compile(r"/slot-\d(/commits|/parts-[^/]+)?/part-[^/]*$")
 _BATCH = re.compile(r"/parts-(?:until-)?(\d+)-[^/]*/part-[^/]*$")
 _ATTEMPTS = 5  # to read commits while another driver clears a slot
@@ -86,8 +85,6 @@ class TotalsFolder:
         raise InputError("a commit is an empty file")
 
     def _check_contents(self) -> None:
-        if self._files(_FORMAT_1) is not None:
-            raise InputError("an earlier version of keyspread wrote them in another format, which only it can read")
         files = self._files("")
         names = [] if files is None else list(map(unquote, files.inputFiles()))
         foreign = [one for one in names if not _OURS.search(one)]

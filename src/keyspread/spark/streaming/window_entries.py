@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from keyspread.spark.streaming.blobs import INDEX, StateError, from_blob, identity_of, is_index, to_blob
-from keyspread.spark.streaming.identity import difference
+from keyspread.spark.streaming.blobs import INDEX, StateError, from_blob, is_index, to_blob
 
 Window = tuple[int, int]
 """Start and end in µs; both are 0 for running totals."""
@@ -19,25 +18,19 @@ CHUNK_BYTES = 1 << 20
 
 
 class WindowEntries:
-    """Reads and writes the entries of one window; refuses those of another query, and damaged ones."""
+    """Reads and writes the entries of one window; refuses damaged ones."""
 
-    def __init__(self, blobs: Any, window: Window, identity: dict[str, Any]) -> None:
-        self._blobs, self._window, self._identity = blobs, window, identity
+    def __init__(self, blobs: Any, window: Window) -> None:
+        self._blobs, self._window = blobs, window
 
-    def root(self, schema: pa.Schema) -> tuple[pa.Table | None, pa.Table | None]:
-        """Return the state, or the index of its chunks, which has this schema; neither if there is no entry."""
+    def root(self) -> tuple[pa.Table | None, pa.Table | None]:
+        """Return the state, or the index of its chunks; neither if there is no entry."""
         found = self._blobs.getValue(self._window)
         if found is None:
             return None, None
         if is_index(found[0]):
-            index = self._checked(from_blob(found[0], INDEX))
-            if not index.schema.equals(schema):  # in append mode it is another one than in update mode
-                raise StateError(
-                    "the state in the checkpoint was written in another mode: restart the query in the mode it had, or "
-                    "start with a new checkpoint"
-                )
-            return None, index
-        return self._checked(from_blob(found[0])), None
+            return None, from_blob(found[0], INDEX)
+        return from_blob(found[0]), None
 
     def chunk(self, number: int) -> pa.Table:
         """Return a chunk that the index lists."""
@@ -47,19 +40,19 @@ class WindowEntries:
                 f"the state in the checkpoint cannot be read (chunk {number} of window {self._window} is missing): "
                 "restore the checkpoint from a copy, or start with a new one"
             )
-        return self._checked(from_blob(found[0]))
+        return from_blob(found[0])
 
     def write_root(self, state: pa.Table) -> None:
         """Make this table the whole state."""
-        self._blobs.updateValue(self._window, (to_blob(state, self._identity),))
+        self._blobs.updateValue(self._window, (to_blob(state),))
 
     def write_index(self, index: pa.Table) -> None:
         """Make the chunks of this index the state."""
-        self._blobs.updateValue(self._window, (to_blob(index, self._identity, INDEX),))
+        self._blobs.updateValue(self._window, (to_blob(index, INDEX),))
 
     def write_chunk(self, number: int, states: pa.Table) -> None:
         """Write a chunk; it counts if the index lists it."""
-        self._blobs.updateValue(self._key(number), (to_blob(states, self._identity),))
+        self._blobs.updateValue(self._key(number), (to_blob(states),))
 
     def remove_chunk(self, number: int) -> None:
         """Remove a chunk that the index does not list any more."""
@@ -75,12 +68,6 @@ class WindowEntries:
         # A window ends after it starts, so a key that ends before it starts is that of a chunk.
         start = self._window[0]
         return start, start - 1 - number
-
-    def _checked(self, table: pa.Table) -> pa.Table:
-        changed = difference(identity_of(table), self._identity)
-        if changed is not None:
-            raise StateError(f"the checkpoint: {changed}")
-        return table
 
 
 def open_windows(blobs: Any) -> list[Window]:
