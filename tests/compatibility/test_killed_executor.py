@@ -1,4 +1,4 @@
-"""An executor is killed behind a shuffle, on this version of Spark: rows lost and doubled, for all schemes and operations."""
+"""An executor is killed behind a shuffle, on this version of Spark: rows lost and doubled, for every scheme."""
 
 import json
 import os

@@ -31,18 +31,16 @@ WORKERS, ROWS, PARTITIONS = 4, 20_000, 4
 BLOCKS = 16  # of each partition; with few of them, all may be on one executor, and nothing is read in another order
 CHECKSUMS = "spark.sql.shuffle.orderIndependentChecksum."
 UNPROTECTED = {CHECKSUMS + "enabled": "false", CHECKSUMS + "enableFullRetryOnMismatch": "false"}
-HALF = [1, 1, 2, 2]
 SCENARIOS = {
     "planned": {},
     "planned, weights": {"weight": "value"},
-    "planned, capacities": {"capacities": HALF},
     "planned, sample": {"sample": 0.2},
     "planned, long tables": {"buckets": 64_000},
     "planned, no hot key": {"threshold": 0.9},
     "look-ahead": {"scheme": "look-ahead"},
-    "look-ahead, weights, capacities": {"scheme": "look-ahead", "weight": "value", "capacities": HALF},
+    "look-ahead, weights": {"scheme": "look-ahead", "weight": "value"},
     "d-choices": {"scheme": "d-choices"},
-    "d-choices, weights, capacities": {"scheme": "d-choices", "weight": "value", "capacities": HALF},
+    "d-choices, weights": {"scheme": "d-choices", "weight": "value"},
     "d-choices, half_life": {"scheme": "d-choices", "half_life": 500},
     "w-choices": {"scheme": "w-choices"},
     "per-key": {"scheme": "per-key"},
@@ -149,10 +147,10 @@ def main() -> None:
             runs[scenario] = spread(read, "key", WORKERS, **options).select("id").rdd.map(lambda row: row.id)
         row_order.unrepeatable = rule
         expected = {}
-        for name, (result, same) in behind_aggregates(spark).items():
-            expected[name] = [repr(tuple(row)) for row in same.select(*result.columns).collect()]
-            runs[name] = result.rdd.map(lambda row: repr(tuple(row)))
-            assert runs[name].getNumPartitions() == WORKERS, name
+        for operation, (result, same) in behind_aggregates(spark).items():
+            expected[operation] = [repr(tuple(row)) for row in same.select(*result.columns).collect()]
+            runs[operation] = result.rdd.map(lambda row: repr(tuple(row)))
+            assert runs[operation].getNumPartitions() == WORKERS, operation
         found = {scenario: spark.sparkContext.runJob(run, list, [0, 1]) for scenario, run in runs.items()}
         cluster.kill_executor()
         for scenario, run in runs.items():
@@ -163,8 +161,8 @@ def main() -> None:
                 partition, order, _ = file.name.split("-")
                 orders[partition].append(int(order))
             print(json.dumps({"scenario": scenario, "ids": found[scenario], "orders": orders}), flush=True)
-        for name, rows in expected.items():
-            print(json.dumps({"operation": name, "rows": found[name], "expected": rows}), flush=True)
+        for operation, rows in expected.items():
+            print(json.dumps({"operation": operation, "rows": found[operation], "expected": rows}), flush=True)
         spark.stop()
 
 

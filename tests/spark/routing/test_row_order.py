@@ -36,7 +36,7 @@ def unprotected(spark, static):
 def permuted(rows, salt):
     """Return the rows in one partition, in an order that depends on `salt`, as blocks of a shuffle may arrive."""
     mixed = rows.repartition(1).sortWithinPartitions(F.xxhash64(F.col("id"), F.lit(salt)))
-    return mixed.where(F.spark_partition_id() >= 0)  # or the optimizer would drop a sort that another one follows
+    return mixed.observe(f"order {salt}", F.count("*"))  # or the optimizer would drop a sort that another one follows
 
 
 def test_reading_a_plan_leaves_the_standard_output_alone(spark, unprotected, capsys, monkeypatch):
@@ -200,6 +200,7 @@ def upstreams(spark):
         "number": (behind.withColumn("r", F.monotonically_increasing_id()), r"\(monotonically_increasing_id\)"),
         "rand of a group": (of_group("sum(id) + rand()"), r"\(rand\)"),  # the physical plan does not show it
         "sample": (behind.sample(0.5), r"\(Sample\)"),
+        "aes_encrypt": (rows.selectExpr("aes_encrypt(key, '0123456789012345')").distinct(), "(?i)aes_?encrypt"),
         "limit": (behind.orderBy("id").limit(5).where("id > 0"), r"\(LocalLimit\)"),
         "rows of each key": (behind.dropDuplicates(["key"]), r"\(first\)"),
         "python behind a shuffle": (behind.withColumn("r", identity("id")), r"\((Arrow|Batch)EvalPython\)"),

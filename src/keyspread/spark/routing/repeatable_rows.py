@@ -151,6 +151,8 @@ _EXACT = (
     T.DayTimeIntervalType,
     T.YearMonthIntervalType,
 )
+# Other values on every attempt, in any order. Spark says so of the second only.
+_BY_CHANCE = re.compile(r"\b(aes_?encrypt\b|reflect\(|java_method\()", re.IGNORECASE)
 _CAST_TO_EXACT = re.compile(r" as (tinyint|smallint|int|bigint|boolean|date|timestamp|timestamp_ntz|binary)$")
 _CALL = re.compile(r"([\w.$]+)\(")
 _COLUMN = re.compile(r"#(\d+)(L?)$")
@@ -217,6 +219,8 @@ def _reason(df: DataFrame, physical: Sequence[Operator]) -> str | None:
     try:
         types = _types(plan[0], known) if known else {}
         for number in reversed(range(len(plan))):
+            if by_chance := _BY_CHANCE.search(plan[number].details):
+                return by_chance[1]
             if not all(in_order[number : number + 1 + len(below(plan, number))]):
                 reason = _of_operator(plan[number], names, types, sorts_groups)
                 if reason is not None:
