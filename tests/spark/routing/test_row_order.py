@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from input_orders import CASTS, FRAMES, accepted, changing, groups, windows
 from pyspark.sql import functions as F
 
 import keyspread as ks
@@ -254,6 +255,18 @@ def test_a_function_in_python_with_the_name_of_an_aggregate(spark, unprotected):
     rows = skewed(spark, 100).repartition(2, "id").groupBy("key").agg(F.pandas_udf(last, "bigint")("id"))
     with pytest.raises(InputError, match="sum, a function in Python"):
         repeatable_order(rows)
+
+
+def test_what_is_accepted_is_the_same_in_any_order(spark):
+    """A few functions; tests/compatibility has all functions of every Spark."""
+    with setting(spark, "spark.sql.ansi.enabled", "false"):  # casts of texts that are no numbers
+        of_groups = groups(spark, ["sum", "max", "avg", "mode"], CASTS[:2])
+        of_windows = windows(spark, ["sum", "rank", "row_number"], FRAMES[:2])
+        for texts in (of_groups, of_windows):
+            changed = changing(spark, texts)
+            assert len(changed) > 5
+            assert accepted(spark, sorted(changed)) == []
+            assert len(accepted(spark, [text for text in texts if text.startswith(("sum(i)", "rank"))])) > 1
 
 
 def test_refused_only_where_it_matters(spark, unprotected, static):
