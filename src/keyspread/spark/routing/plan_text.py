@@ -109,7 +109,7 @@ def optimized_plan(df: DataFrame) -> str:
 def _checked(plan: str) -> str:
     if _CUT_SHORT.search(plan):
         raise InputError(
-            "Spark prints only the beginning of the plan, so keyspread cannot tell whether a retried task would "
+            "Spark prints only the beginning of the physical plan, so keyspread cannot tell whether a retried task would "
             "compute other rows: raise spark.sql.maxPlanStringLength"
         )
     if not operators_of(plan):
