@@ -109,8 +109,8 @@ def optimized_plan(df: DataFrame) -> str:
 def _checked(plan: str) -> str:
     if _CUT_SHORT.search(plan):
         raise InputError(
-            "Spark prints only the beginning of the physical plan, so keyspread cannot tell whether a retried task would "
-            "compute other rows: raise spark.sql.maxPlanStringLength"
+            "Spark prints only the beginning of the physical plan, so keyspread cannot tell whether a retried task "
+            "would compute other rows: raise spark.sql.maxPlanStringLength"
         )
     if not operators_of(plan):
         raise InputError("Spark printed no plan, so keyspread cannot tell how rows are computed")
