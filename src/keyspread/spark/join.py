@@ -15,7 +15,7 @@ from keyspread.spark.joining.kinds import Kind, kind_of
 from keyspread.spark.joining.partitions import checked_workers, shuffle_partitions
 from keyspread.spark.joining.plan import JoinPlan, plan_of_counts
 from keyspread.spark.joining.work import Work
-from keyspread.spark.routing.keys import check_frame, quoted
+from keyspread.spark.routing.keys import check_frame, column
 from keyspread.spark.routing.plan_text import Operator, operators_of, physical_plan, reads_live_rows
 from keyspread.spark.routing.repeatable_rows import unrepeatable
 from keyspread.spark.watch import Watch
@@ -299,7 +299,7 @@ class _Asked:
 
 
 def _keys_may_change(df: DataFrame, names: list[str]) -> bool:
-    keys = df.select(*map(quoted, names))
+    keys = df.select(*(column(df, name).alias(f"key_{number}") for number, name in enumerate(names)))
     try:
         return unrepeatable(keys) is not None or reads_live_rows(operators_of(physical_plan(keys)))
     except InputError:  # Spark does not print all of the plan
