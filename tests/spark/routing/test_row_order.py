@@ -266,7 +266,7 @@ def test_what_is_accepted_is_the_same_in_any_order(spark):
             changed = changing(spark, texts)
             assert len(changed) > 5
             assert accepted(spark, sorted(changed)) == []
-            assert len(accepted(spark, [text for text in texts if text.startswith(("sum(i)", "rank"))])) > 1
+            assert accepted(spark, [text for text in texts if text.startswith("sum(i)")])  # or the rule is of no use
 
 
 def test_refused_only_where_it_matters(spark, unprotected, static):
