@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from lose_shuffle_blocks import ROWS, SCENARIOS
+from lose_shuffle_blocks import OPERATIONS, ROWS, SCENARIOS, WORKERS
 
 SCRIPT = Path(__file__).parents[1] / "spark" / "launch" / "lose_shuffle_blocks.py"
 
@@ -24,7 +24,8 @@ def test_no_row_is_lost_or_doubled(capsys, instead):
     environment["PYTHONPATH"] = os.pathsep.join([str(SCRIPT.parents[2]), environment.get("PYTHONPATH", "")])
     ran = subprocess.run([sys.executable, SCRIPT], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr[-5000:]
-    found = [json.loads(line) for line in ran.stdout.splitlines()]
+    printed = [json.loads(line) for line in ran.stdout.splitlines()]
+    found = [line for line in printed if "scenario" in line]
     assert [one["scenario"] for one in found] == list(SCENARIOS)
     times = [Counter(one["ids"]) for one in found]
     lost = sum(ROWS - len(ids) for ids in times)
@@ -34,6 +35,12 @@ def test_no_row_is_lost_or_doubled(capsys, instead):
         print(f"\n{len(found)} schemes, {rerouted} read a partition again in another order: ", end="")
         print(f"{lost} rows lost, {doubled} doubled")
     assert (lost, doubled) == (0, 0)
+    operations = {line["operation"]: line for line in printed if "operation" in line}
+    assert set(operations) == set(OPERATIONS)
+    for name, line in operations.items():
+        rows, expected = Counter(line["rows"]), Counter(line["expected"])
+        assert len(expected) > WORKERS, name
+        assert (name, (expected - rows).total(), (rows - expected).total()) == (name, 0, 0)
     # The test is worth something only if rows were read again in another order; that is left to chance, so not always.
     assert rerouted >= len(SCENARIOS) - 2
     instead(f"{lost}, {doubled}")

@@ -51,6 +51,17 @@ def can_observe(df: DataFrame) -> bool:
     return not is_remote or find_spec("pyspark.sql.connect.observation") is not None
 
 
+def explained(df: DataFrame, mode: str) -> str:
+    """Return what `df.explain(mode=mode)` prints, without touching the standard output, which all threads share.
+
+    On classic Spark this is the call that `explain` makes, the only one of ours to the JVM. Over Connect there is none.
+    """
+    rows: Any = df
+    if hasattr(rows, "_explain_string"):  # over Connect
+        return str(rows._explain_string(mode=mode))
+    return str(rows._sc._jvm.PythonSQLUtils.explainString(rows._jdf.queryExecution(), mode))
+
+
 def schema_of_ddl(text: str) -> DataType:
     """Return the type that a text such as 'n bigint, total double' describes; before Spark 4.0 Spark is asked."""
     if hasattr(StructType, "fromDDL"):

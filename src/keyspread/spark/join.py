@@ -16,8 +16,9 @@ from keyspread.spark.joining.kinds import Kind, kind_of
 from keyspread.spark.joining.partitions import checked_workers, shuffle_partitions
 from keyspread.spark.joining.plan import JoinPlan, plan_of_counts
 from keyspread.spark.joining.work import Work
-from keyspread.spark.routing.keys import check_frame
-from keyspread.spark.routing.row_order import Operator, changing_rows, operators_of, physical_plan, reads_live_rows
+from keyspread.spark.routing.keys import check_frame, column
+from keyspread.spark.routing.plan_text import Operator, operators_of, physical_plan, reads_live_rows
+from keyspread.spark.routing.repeatable_rows import unrepeatable
 from keyspread.spark.watch import Watch
 from keyspread.threshold import checked_threshold
 
@@ -244,10 +245,9 @@ class _Request:
         """
         if self.work.kind not in (Kind.LEFT, Kind.RIGHT, Kind.FULL):
             return True
-        both = [_operators(df) for df in (self.join.left, self.join.right)]
-        return any(
-            operators is None or changing_rows(operators) is not None or reads_live_rows(operators)
-            for operators in both
+        pairs = self.join.keys.pairs
+        return _keys_may_change(self.join.left, [pair.left for pair in pairs]) or _keys_may_change(
+            self.join.right, [pair.right for pair in pairs]
         )
 
     def _repeatable(self, plan: JoinPlan) -> JoinPlan:
@@ -279,6 +279,14 @@ class _Request:
         again = plan.placed(for_any_rows=True)
         _warn_of_whole_keys(again, "by a plan that was made for other DataFrames")
         return self._repeatable(again)
+
+
+def _keys_may_change(df: DataFrame, names: list[str]) -> bool:
+    keys = df.select(*(column(df, name).alias(f"key_{number}") for number, name in enumerate(names)))
+    try:
+        return unrepeatable(keys) is not None or reads_live_rows(operators_of(physical_plan(keys)))
+    except InputError:  # Spark does not print all of the plan
+        return True
 
 
 def _operators(df: DataFrame) -> list[Operator] | None:

@@ -3,6 +3,8 @@
 python lose_shuffle_blocks.py prints one JSON object per scenario: the ids that the workers read, and the orders in
 which each input partition was read. Spark's checksums are off, as they are before Spark 4.2. (With them Spark would
 re-run workers 0 and 1 too, which it cannot do here, because they ran in a job of their own. See lose_executors.py.)
+Then the same with every operation behind aggregates that may be behind a shuffle: "rows" are those that the workers
+returned, "expected" those of Spark without us.
 
 The rows come from a shuffle, so their order within a partition depends on which blocks arrive first. Workers 0 and 1
 of every scenario read their rows, then an executor is killed, with its blocks of both shuffles, then workers 2 and 3
@@ -17,10 +19,13 @@ from collections import defaultdict
 from pathlib import Path
 
 from pyspark import cloudpickle
+from pyspark.sql import functions as F
 
 from frames import HOT
-from keyspread.spark import session, spread
+from keyspread.operators import Operator
+from keyspread.spark import aggregate, cogroup, for_write, join, session, spread
 from keyspread.spark.launch.cluster import Cluster
+from keyspread.spark.routing import row_order
 
 WORKERS, ROWS, PARTITIONS = 4, 20_000, 4
 BLOCKS = 16  # of each partition; with few of them, all may be on one executor, and nothing is read in another order
@@ -45,7 +50,58 @@ SCENARIOS = {
     "shuffle": {"scheme": "shuffle"},
     "key": {"scheme": "key"},
 }
+AGGREGATES = """count(1) AS n, sum(v) AS total, max(day) AS day, bit_xor(v) AS bits, bool_and(v > 3) AS large,
+    sum(price) AS price, avg(price) AS mean, max(text) AS text, approx_count_distinct(f) AS values,
+    sum(v) / count(1) AS ratio"""
+OPERATIONS = ("planned", "d-choices", "for_write", "aggregate", "join", "cogroup")
 cloudpickle.register_pickle_by_value(sys.modules["frames"])
+
+
+class Rows(Operator):
+    """Rows and sum of a key."""
+
+    schema = state = "n bigint, total bigint"
+
+    def zero(self):  # type: ignore[no-untyped-def]
+        return {"n": 0, "total": 0}
+
+    def update(self, state, rows):  # type: ignore[no-untyped-def]
+        return {"n": state["n"] + len(rows), "total": state["total"] + int(rows["total"].sum())}
+
+    def merge(self, state, other):  # type: ignore[no-untyped-def]
+        return {name: state[name] + other[name] for name in state}
+
+    def finish(self, state):  # type: ignore[no-untyped-def]
+        return state
+
+
+def with_prices(left, right):  # type: ignore[no-untyped-def]
+    return left[["id", "key"]].assign(price=right["id"].sum())
+
+
+def behind_aggregates(spark):  # type: ignore[no-untyped-def]
+    """Return for every operation its result, and the same by Spark alone."""
+    values = spark.range(0, 4 * ROWS, 1, BLOCKS).selectExpr(
+        f"id % {ROWS} AS id", "id % 9 AS v", "double(id) / 7 AS f", "date_add(date'2020-01-01', int(id % 500)) AS day",
+        "CAST(id AS DECIMAL(14, 2)) AS price", "string(id % 13) AS text",
+    )  # fmt: skip
+    grouped = values.repartition(PARTITIONS, "f").groupBy("id").agg(*map(F.expr, AGGREGATES.split(",")))
+    rows = grouped.withColumn("key", F.expr(HOT))
+    others = spark.range(8).selectExpr("id", "IF(id < 2, 'hot', string(id)) AS key").hint("merge")
+    schema = "id bigint, key string, price bigint"
+    totals = rows.groupBy("key").agg(F.expr("count(1) AS n"), F.expr("sum(total) AS total"))
+    joined = rows.hint("merge").join(others.withColumnRenamed("id", "other"), "key")
+    return {
+        "planned": (spread(rows, "key", WORKERS), rows),
+        "d-choices": (spread(rows, "key", WORKERS, "d-choices"), rows),
+        "for_write": (for_write(rows, "key", target="100kB", writers=WORKERS), rows),
+        "aggregate": (aggregate(rows, "key", Rows(), WORKERS, scheme="d-choices"), totals),
+        "join": (join(rows.hint("merge"), others.withColumnRenamed("id", "other"), "key", workers=WORKERS), joined),
+        "cogroup": (
+            cogroup(rows, others, "key", with_prices, schema, per_left=True, workers=WORKERS),
+            rows.groupBy("key").cogroup(others.groupBy("key")).applyInPandas(with_prices, schema),
+        ),
+    }
 
 
 def record_order(folder: Path):  # type: ignore[no-untyped-def]
@@ -75,18 +131,26 @@ def main() -> None:
                 "spark.python.daemon.module": "keyspread.spark.launch.daemon",
                 "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # both executors from the start
                 "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+                "spark.sql.adaptive.coalescePartitions.enabled": "false",
                 "spark.shuffle.io.retryWait": "100ms",  # do not wait long for a killed executor
                 **UNPROTECTED,
             },
         )
         rows = spark.range(0, ROWS, 1, BLOCKS).selectExpr("id", f"{HOT} AS key", "id % 100 AS value")
-        runs = {}
+        runs, rule = {}, row_order.unrepeatable
+        row_order.unrepeatable = lambda df: None  # it does not let `record_order` pass, which is in Python
         for number, (scenario, options) in enumerate(SCENARIOS.items()):
             folder = Path(name) / str(number)
             folder.mkdir()
             shuffled = rows.repartition(PARTITIONS, "id")
             read = shuffled.mapInArrow(record_order(folder), rows.schema)
             runs[scenario] = spread(read, "key", WORKERS, **options).select("id").rdd.map(lambda row: row.id)
+        row_order.unrepeatable = rule
+        expected = {}
+        for operation, (result, same) in behind_aggregates(spark).items():
+            expected[operation] = [repr(tuple(row)) for row in same.select(*result.columns).collect()]
+            runs[operation] = result.rdd.map(lambda row: repr(tuple(row)))
+            assert runs[operation].getNumPartitions() == WORKERS, operation
         found = {scenario: spark.sparkContext.runJob(run, list, [0, 1]) for scenario, run in runs.items()}
         cluster.kill_executor()
         for scenario, run in runs.items():
@@ -97,6 +161,8 @@ def main() -> None:
                 partition, order, _ = file.name.split("-")
                 orders[partition].append(int(order))
             print(json.dumps({"scenario": scenario, "ids": found[scenario], "orders": orders}), flush=True)
+        for operation, rows in expected.items():
+            print(json.dumps({"operation": operation, "rows": found[operation], "expected": rows}), flush=True)
         spark.stop()
 
 

@@ -1,7 +1,6 @@
 """Where Spark does not protect a retried task, the order of the rows must not matter: same rows, same workers."""
 
 import sys
-import threading
 from itertools import pairwise
 
 import pytest
@@ -9,9 +8,11 @@ import pytest
 pytest.importorskip("pyspark")
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from input_orders import CASTS, FRAMES, accepted, changing, groups, windows
 from pyspark.sql import functions as F
 
 import keyspread as ks
@@ -19,8 +20,10 @@ from frames import ONLINE, as_a_bag, places, setting, skewed
 from keyspread import Settings
 from keyspread.errors import InputError
 from keyspread.spark import balance, plan, spread
+from keyspread.spark.routing import plan_text
 from keyspread.spark.routing.options import Routing
-from keyspread.spark.routing.row_order import PROTECTION, fingerprint, is_protected, operators_of, repeatable_order
+from keyspread.spark.routing.plan_text import is_read_row_by_row, operators_of
+from keyspread.spark.routing.row_order import PROTECTION, fingerprint, is_protected, repeatable_order
 from keyspread.spark.routing.worker_udf import in_order
 from keyspread.spark.spread import with_worker
 
@@ -36,28 +39,26 @@ def unprotected(spark, static):
 def permuted(rows, salt):
     """Return the rows in one partition, in an order that depends on `salt`, as blocks of a shuffle may arrive."""
     mixed = rows.repartition(1).sortWithinPartitions(F.xxhash64(F.col("id"), F.lit(salt)))
-    return mixed.where(F.spark_partition_id() >= 0)  # or the optimizer would drop a sort that another one follows
+    return mixed.observe(f"order {salt}", F.count("*"))  # or the optimizer would drop a sort that another one follows
 
 
-def test_many_threads_look_at_their_plans_at_once(spark, unprotected, capsys):
-    """Each reads its own plan, so every one refuses the rows, and the standard output stays what it was."""
+def test_reading_a_plan_leaves_the_standard_output_alone(spark, unprotected, capsys, monkeypatch):
+    """It belongs to all threads: progress bars and loggers of others write to it meanwhile."""
     changing = spark.range(100).repartition(3, "id").selectExpr("id AS k", "rand(7) AS r")
-    before, refused = sys.stdout, []
+    before, explained, read = sys.stdout, plan_text.explained, []
 
-    def ask():
-        for _ in range(5):
-            with pytest.raises(InputError, match="the rows depend on the order of rows behind a shuffle"):
-                repeatable_order(changing)
-            refused.append(1)
+    def watched(df, mode):
+        text = explained(df, mode)
+        read.append(sys.stdout is before)
+        return text
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(refused) == 20
-    assert sys.stdout is before
-    assert "Exchange" not in capsys.readouterr().out
+    monkeypatch.setattr(plan_text, "explained", watched)
+    with pytest.raises(InputError, match="rand"):
+        repeatable_order(changing)
+    assert not is_read_row_by_row(changing)
+    assert len(read) > 2
+    assert all(read)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,16 @@ def test_a_plan_that_spark_cuts_short_tells_nothing(spark, unprotected, length):
 def upstreams(spark):
     rows = skewed(spark, 100, 2)
     behind = rows.repartition(2, "id")
+    grouped = behind.withColumn("f", F.expr("double(value)")).groupBy("key")
     constants = [(F.col("id") + n).alias(f"c{n}") for n in range(40)]  # more than Spark prints in a plan
+    identity, rate = F.udf(lambda value: value, "bigint"), spark.readStream.format("rate").load()
+
+    def of_group(text):
+        return grouped.agg(F.expr(text).alias("x"))
+
+    def over(text):
+        return behind.withColumn("x", F.expr(f"{text} OVER (PARTITION BY key ORDER BY value)"))
+
     return {
         "range": (rows, "fixed"),
         "filter, explode": (rows.where("id > 3").withColumn("e", F.explode(F.array("id", "value"))), "fixed"),
@@ -177,7 +187,7 @@ def upstreams(spark):
         "rand over a range": (rows.withColumn("r", F.rand()), "fixed"),
         "sample of a range": (rows.sample(0.5), "fixed"),
         "broadcast": (rows.join(F.broadcast(rows.select("id")), "id"), "fixed"),
-        "stream": (spark.readStream.format("rate").load(), "fixed"),
+        "stream": (rate, "fixed"),
         "shuffle": (behind, "fingerprint"),
         "round robin": (rows.repartition(3), "fingerprint"),
         "union with a shuffle": (rows.union(behind), "fingerprint"),
@@ -186,28 +196,50 @@ def upstreams(spark):
         "aggregate": (rows.groupBy("key").agg(F.max("value")), "fingerprint"),
         "rows of a driver": (spark.createDataFrame([(1, "a")], "id long, key string"), "fingerprint"),
         "rand below a shuffle": (rows.withColumn("r", F.rand()).repartition(2, "id"), "fingerprint"),
-        "stream with a shuffle": (spark.readStream.format("rate").load().repartition(2, "value"), "fingerprint"),
+        "python below a shuffle": (rows.withColumn("r", identity("id")).repartition(2, "id"), "fingerprint"),
+        "stream with a shuffle": (rate.repartition(2, "value"), "fingerprint"),
         "rand": (behind.withColumn("r", F.rand()), r"\(rand\)"),
         "uuid": (behind.withColumn("r", F.expr("uuid()")), r"\(uuid\)"),
         "number": (behind.withColumn("r", F.monotonically_increasing_id()), r"\(monotonically_increasing_id\)"),
+        "rand of a group": (of_group("sum(id) + rand()"), r"\(rand\)"),  # the physical plan does not show it
         "sample": (behind.sample(0.5), r"\(Sample\)"),
-        "limit": (behind.limit(5).where("id > 0"), r"\(GlobalLimit\)"),
-        "first": (behind.groupBy("key").agg(F.first("id")), r"\(first\)"),
-        "first_value": (behind.groupBy("key").agg(F.first_value("id")), r"\(first_value\)"),
-        "last_value": (behind.groupBy("key").agg(F.last_value("id")), r"\(last_value\)"),
-        "any_value": (behind.groupBy("key").agg(F.any_value("id")), r"\(first\)"),
-        "text of a group": (behind.groupBy("key").agg(F.expr("string_agg(string(id))")), r"\(string_agg\)"),
+        "aes_encrypt": (rows.selectExpr("aes_encrypt(key, '0123456789012345')").distinct(), "(?i)aes_?encrypt"),
+        "limit": (behind.orderBy("id").limit(5).where("id > 0"), r"\(LocalLimit\)"),
+        "rows of each key": (behind.dropDuplicates(["key"]), r"\(first\)"),
+        "python behind a shuffle": (behind.withColumn("r", identity("id")), r"\((Arrow|Batch)EvalPython\)"),
+        "tables in python": (behind.mapInPandas(lambda tables: tables, behind.schema), r"\(MapInPandas\)"),
+        "groups in python": (behind.groupBy("key").applyInPandas(lambda t: t, rows.schema), "FlatMapGroupsInPandas"),
+        "exact decimals": (of_group("avg(cast(id AS decimal(12, 2)))"), "fingerprint"),
+        "part of an expression": (of_group("sum(id) / count(1)"), "fingerprint"),
+        "name of an expression": (
+            grouped.agg(F.expr("sum(id)")).groupBy("sum(id)").agg(F.expr("count(1)")),
+            "fingerprint",
+        ),
+        "average": (of_group("avg(f)"), r"\(avg of floating-point numbers"),
+        "average, compared": (of_group("avg(f) > 10"), r"\(avg of floating-point numbers"),
+        "average, cast": (of_group("CAST(avg(f) AS DECIMAL(38, 20))"), r"\(avg of floating-point numbers"),
+        "sum, cast": (of_group("CAST(sum(f) * 1e15 AS BIGINT)"), r"\(sum of floating-point numbers"),
+        "short decimals": (of_group("avg(cast(id AS decimal(6, 2)))"), r"\(avg of floating-point numbers"),
+        "long decimals": (of_group("sum(cast(id AS decimal(38, 2)))"), r"\(sum of floating-point numbers"),
+        "zeros": (of_group("max(f)"), r"\(max of floating-point numbers"),
+        "percentile": (of_group("percentile_approx(id, 0.5)"), r"\(percentile_approx\)"),
+        "mode": (of_group("mode(id)"), r"\(mode\)"),
+        "text": (of_group("string_agg(string(id))"), r"\(listagg|string_agg\)"),
+        "collation": (rows.selectExpr("key COLLATE UTF8_LCASE AS key").groupBy("key").count(), "with a collation"),
+        "rank": (over("rank()"), "fingerprint"),
+        "sum up to a value": (over("sum(id)"), "fingerprint"),
+        "number of ties": (over("row_number()"), r"\(row_number over a window of rows\)"),
+        "row before": (over("lag(id)"), r"\(lag over a window of rows\)"),
         "wide": (behind.select("*", *constants), "fingerprint"),
         "wide rand": (behind.select("*", *constants, F.rand()), r"\(rand\)"),
         "wide, not to be split": (behind.select("*", *constants).distinct(), "raise spark.sql.debug.maxToStringFields"),
-        "distinct": (rows.selectExpr("key", "double(id) AS x").distinct(), "fingerprint"),
-        "least": (rows.groupBy("key").agg(F.min(F.col("value") / 3), F.count("*")), "fingerprint"),
-        "average": (rows.groupBy("key").agg(F.avg("value").alias("mean")), "column 'mean' is a floating-point number"),
+        "brackets": (behind.selectExpr("id AS `a (b`").distinct(), "brackets that do not match"),
+        "line break": (behind.select(F.split("key", "\n"), F.rand()), r"\(rand\)"),
     }
 
 
 def test_what_is_upstream(spark, unprotected):
-    """Files and ranges do not pay; rows that change when they are computed again are refused, with the remedy."""
+    """Files and ranges do not pay; rows that may change when they are computed again are refused, with the remedy."""
     for name, (df, expected) in upstreams(spark).items():
         if expected in ("fixed", "fingerprint"):
             assert (repeatable_order(df) is None) == (expected == "fixed"), name
@@ -215,6 +247,28 @@ def test_what_is_upstream(spark, unprotected):
             with pytest.raises(InputError, match=f"{expected}.*set {PROTECTION[0]} .*or write the rows to files"):
                 repeatable_order(df)
     spark.catalog.clearCache()
+
+
+def test_a_function_in_python_with_the_name_of_an_aggregate(spark, unprotected):
+    def last(values: pd.Series) -> int:
+        return values.iloc[-1]
+
+    last.__name__ = "sum"
+    rows = skewed(spark, 100).repartition(2, "id").groupBy("key").agg(F.pandas_udf(last, "bigint")("id"))
+    with pytest.raises(InputError, match="sum, a function in Python"):
+        repeatable_order(rows)
+
+
+def test_what_is_accepted_is_the_same_in_any_order(spark):
+    """A few functions; tests/compatibility has all functions of every Spark."""
+    with setting(spark, "spark.sql.ansi.enabled", "false"):  # casts of texts that are no numbers
+        of_groups = groups(spark, ["sum", "max", "avg", "mode"], CASTS[:2])
+        of_windows = windows(spark, ["sum", "rank", "row_number"], FRAMES[:2])
+        for texts in (of_groups, of_windows):
+            changed = changing(spark, texts)
+            assert len(changed) > 5
+            assert accepted(spark, sorted(changed)) == []
+            assert accepted(spark, [text for text in texts if text.startswith("sum(i)")])  # or the rule is of no use
 
 
 def test_refused_only_where_it_matters(spark, unprotected, static):

@@ -9,7 +9,6 @@ If no column but the keys is sure, the rows of a key cannot be told apart, and t
 keys are sure (a `limit` behind a shuffle), it is not copied either: pieces might get copies of different rows.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,23 +16,10 @@ from pyspark.sql import Column, DataFrame
 
 from keyspread.errors import InputError
 from keyspread.spark.routing.keys import quoted
+from keyspread.spark.routing.plan_text import has_fixed_order, operators_of, physical_plan
 from keyspread.spark.routing.planned_sql import POSITION
-from keyspread.spark.routing.row_order import (
-    PROTECTION,
-    Operator,
-    below,
-    changing_rows,
-    fingerprint,
-    has_fixed_order,
-    hides_fields,
-    is_protected,
-    may_round,
-    operators_of,
-    physical_plan,
-)
-
-# What these return may depend on the order of their rows: ties, the last digits of sums, functions in Python.
-_BY_ORDER = re.compile(r"Window|TakeOrdered|FlatMap|Map(In|Groups|Partitions|Elements)")
+from keyspread.spark.routing.repeatable_rows import unrepeatable
+from keyspread.spark.routing.row_order import PROTECTION, fingerprint, is_protected
 
 
 @dataclass(frozen=True)
@@ -59,10 +45,9 @@ def numbers_of(df: DataFrame, keys: Sequence[str]) -> Numbers:
     if not df.isStreaming and is_protected(df.sparkSession):
         return Numbers()
     try:
-        operators = [] if df.isStreaming else operators_of(physical_plan(df))
-        if has_fixed_order(operators):
+        if not df.isStreaming and has_fixed_order(operators_of(physical_plan(df))):
             return Numbers()
-        unsure = _unsure(operators) if operators else None
+        unsure = None if df.isStreaming else unrepeatable(df)
         sure = df.columns if unsure is None else _sure_columns(df)
     except InputError as problem:
         return Numbers(missing_because=str(problem), rows_may_change=True)
@@ -79,20 +64,6 @@ def numbers_of(df: DataFrame, keys: Sequence[str]) -> Numbers:
     return Numbers(order=whole) if unsure is None and not df.isStreaming else Numbers(whole)
 
 
-def _unsure(operators: Sequence[Operator]) -> str | None:
-    """Return what may compute other rows if it runs again, or None if any attempt computes the same ones."""
-    if has_fixed_order(operators):
-        return None
-    changing = changing_rows(operators)
-    if changing is not None:
-        return changing
-    for number, one in enumerate(operators):
-        by_order = _BY_ORDER.search(one.name) or may_round(one)
-        if by_order and not has_fixed_order(below(operators, number)):
-            return one.name
-    return "an operator whose fields Spark does not print" if hides_fields(operators) else None
-
-
 def _sure_columns(df: DataFrame) -> list[str]:
     """Return the columns that any attempt computes alike: Spark leaves out of their plan what they do not need."""
     lower = [name.lower() for name in df.columns]
@@ -102,7 +73,7 @@ def _sure_columns(df: DataFrame) -> list[str]:
 
 def _sure_among(df: DataFrame, names: list[str]) -> list[str]:
     """Look at the plan of all these columns; if it is not sure, at those of either half."""
-    if not names or _unsure(operators_of(physical_plan(df.select(*map(quoted, names))))) is None:
+    if not names or unrepeatable(df.select(*map(quoted, names))) is None:
         return names
     half = len(names) // 2
     return [] if half == 0 else [*_sure_among(df, names[:half]), *_sure_among(df, names[half:])]

@@ -25,8 +25,8 @@ from keyspread.kernels.planned_routing import SLOT_BITS
 from keyspread.planned.packing import Counts
 from keyspread.planned.plan import buckets_of, chained
 from keyspread.spark.capabilities import to_arrow
+from keyspread.spark.routing.plan_text import is_read_row_by_row
 from keyspread.spark.routing.planned_sql import POSITION, bucket_of, cell_of, hot_number, slot_of
-from keyspread.spark.routing.row_order import is_read_row_by_row
 from keyspread.spark.routing.steps import Steps
 from keyspread.spark.routing.tables import as_column, look_up
 from keyspread.threshold import least_hot_count

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from keyspread.spark.capabilities import to_arrow
 from keyspread.spark.routing.keys import KeyColumn, column, key_hash
-from keyspread.spark.routing.row_order import is_read_row_by_row
+from keyspread.spark.routing.plan_text import is_read_row_by_row
 from keyspread.spark.watch import key_text
 from keyspread.threshold import least_hot_count
 
