@@ -5,54 +5,76 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from keyspread.errors import InputError
 from keyspread.spark.routing.row_order import Operator, operators_of, physical_plan
 
 # What is computed row by row, so that the input splits are the tasks.
 _ROW_BY_ROW = frozenset(
-    "AdaptiveSparkPlan ArrowEvalPython BatchEvalPython CollectMetrics ColumnarToRow Expand Filter Generate InputAdapter MapInArrow "
-    "MapInPandas Project PythonMapInArrow Sample".split()
+    [
+        "AdaptiveSparkPlan",
+        "ArrowEvalPython",
+        "BatchEvalPython",
+        "CollectMetrics",
+        "ColumnarToRow",
+        "Expand",
+        "Filter",
+        "Generate",
+        "InputAdapter",
+        "MapInArrow",
+        "MapInPandas",
+        "Project",
+        "PythonMapInArrow",
+        "Sample",
+    ]
 )
 _EVEN = ("Range", "LocalTableScan")  # Spark cuts them into equal parts
 _FILES = re.compile(r"range: (\d+)-(\d+)")  # of each file of a split, as Spark prints it
 _ROW_GROUP = 64 << 20  # bytes; in a split of this size there is at least one, as they are usually written
+_UNKNOWN = "it is not known how many rows each input partition has"
 _LARGEST = 1.5  # times the middle one; a task of this size hardly delays the others
 
 
-def why_uneven(df: DataFrame, workers: int) -> str | None:
-    """Return why rows should be spread evenly before they are worked on, or None if every task has its share.
+def tasks_of(df: DataFrame, workers: int) -> tuple[int, str | None]:
+    """Return the number of tasks that should work on the rows, and why they must be spread evenly before, if so.
 
     Nothing runs for it. Where nothing is known (behind a shuffle, a cache, over Spark Connect), rows are spread.
     """
+    parts, uneven = _splits(df, workers)
+    return (parts, None) if uneven is None else (workers, uneven)
+
+
+def _splits(df: DataFrame, workers: int) -> tuple[int, str | None]:
+    """Return the number of input splits if it is known, and in which way they are not even, if they are not."""
     try:
         operators = operators_of(physical_plan(df))
-    except Exception:  # a plan that Spark does not print
-        return "the input is not known"
-    top = [one for one in operators if one.name not in _ROW_BY_ROW]
-    if not top:
-        return "the input is not known"
-    source = top[0]
+    except InputError:  # a plan that Spark does not print
+        return 0, _UNKNOWN
+    others = [one for one in operators if one.name not in _ROW_BY_ROW]
+    if not others:
+        return 0, _UNKNOWN
+    source = others[0]
     if source.name == "Exchange" and source.details.lstrip().startswith("RoundRobinPartitioning"):
         parts = int(re.findall(r"\d+", source.details)[0])
-        return None if parts >= workers else _too_few(parts, workers)
+        return parts, None if parts >= workers else _too_few(parts, workers)
     jdf = getattr(df, "_jdf", None)
-    if len(top) > 1 or jdf is None or not _is_cut_evenly_or_files(source):
-        return "the input is behind a shuffle, a cache or a join, or its splits are not known"
+    if len(others) > 1 or jdf is None or not _is_cut_evenly_or_files(source):
+        return 0, _UNKNOWN
     rdd = jdf.queryExecution().toRdd()
     parts = rdd.getNumPartitions()
     if parts < workers:
-        return _too_few(parts, workers)
+        return parts, _too_few(parts, workers)
     if source.name in _EVEN:
-        return None
+        return parts, None
     splits = rdd.partitions()
     if re.match(r"\s*(parquet|orc) ", source.details) and _is_cut_finely(splits[0]):
-        return "the input files are cut into more splits than they may have row groups"
+        return parts, "the input files are cut into more splits than they may have row groups"
     # Spark packs files into splits from the largest to the smallest.
     largest, middle = (_size(df, splits[place]) for place in (0, parts // 2))
     if largest is None or middle is None:
-        return "the sizes of the input splits are not known"
+        return parts, _UNKNOWN
     if largest > _LARGEST * max(middle, 1):
-        return f"the largest input split has {largest / max(middle, 1):.1f} x the bytes of the middle one"
-    return None
+        return parts, f"the largest input split has {largest / max(middle, 1):.1f} x the bytes of the middle one"
+    return parts, None
 
 
 def _is_cut_evenly_or_files(source: Operator) -> bool:

@@ -72,7 +72,9 @@ def check_realtime(df: DataFrame, python: bool, what: str = "spread") -> None:
     if at_start or later:
         parts = [f"at the start of Spark: {', '.join(at_start)}"] if at_start else []
         parts += [f"in the session: {', '.join(later)}"] if later else []
-        raise InputError(f"{what} with realtime=True needs these settings, {'; '.join(parts)} (see keyspread.spark.realtime)")
+        raise InputError(
+            f"{what} with realtime=True needs these settings, {'; '.join(parts)} (see keyspread.spark.realtime)"
+        )
 
 
 def _missing(spark: SparkSession, needed: dict[str, str]) -> list[str]:
