@@ -29,12 +29,15 @@ needs_state = pytest.mark.skipif(not _has_state(), reason="this Spark has no ope
 @contextmanager
 def setting(spark, name, value):
     """Set a setting of the session within the block."""
-    before = spark.conf.get(name)
+    before = spark.conf.get(name, None)
     spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(name, before)
+        if before is None:  # it has no value by default
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)
 
 
 def skewed(spark, rows=3000, partitions=3):

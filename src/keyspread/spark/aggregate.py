@@ -5,27 +5,26 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from keyspread.errors import InputError
 from keyspread.online.settings import Settings
 from keyspread.operators import OPERATORS, AnyOperator
 from keyspread.planned.plan import Plan
 from keyspread.schemes import LOOK_AHEAD, PLANNED
+from keyspread.spark.aggregation.input_splits import tasks_of
 from keyspread.spark.aggregation.operator_parts import OperatorParts
 from keyspread.spark.aggregation.way import Way
-from keyspread.spark.plan import count_rows
 from keyspread.spark.routing.exchange import move
-from keyspread.spark.routing.keys import Key, KeyColumn, key_columns
+from keyspread.spark.routing.keys import Key, KeyColumn, free_name, key_columns
 from keyspread.spark.routing.options import Routing
 from keyspread.spark.routing.weights import Weight
-from keyspread.spark.spread import spread, with_worker
+from keyspread.spark.spread import with_worker
 from keyspread.spark.streaming.stream_aggregate import aggregate_stream
 from keyspread.spark.streaming.stream_watch import StreamWatch
 from keyspread.spark.streaming.windows import Windows
 from keyspread.spark.watch import Watch
 
-_MOST_OF_WHOLE_KEYS = 1.1
-"""The busiest worker, as a multiple of the even load, up to which the keys of an operator stay whole."""
 _CALLERS_SCHEME = "the caller chose this scheme"
 
 
@@ -49,11 +48,11 @@ def aggregate(
 ) -> DataFrame:
     """Return the result of an operator for each key: what `df.groupBy(key)` and a Python function would return.
 
-    The operator is Python, which Spark cannot fold. Without a `scheme`, the keys of a bounded DataFrame are counted
-    first. If the busiest worker has at most 1.1 times the even load with whole keys, every key goes to one worker,
-    which computes its result: one exchange and nothing to merge. Otherwise hot keys are cut: rows are spread evenly
-    over `workers`, each worker makes a state per key, and the states of a key are merged. With a `scheme`, rows are
-    always spread by it and merged. `watch.way` says which way was taken, and why.
+    Without a `scheme`, the rows of a bounded DataFrame are folded where they are: every task makes states of the keys
+    that it has often, and only states and the rows of rare keys move, by the hash of the key. It is one job, which
+    computes `df` once. If the input is uneven, or it is not known how even it is, Spark's own `repartition` spreads the
+    rows first. With a `scheme` or a `plan`, rows are routed by it, made into states by their workers, and merged.
+    `watch.way` says which way was taken, and why.
 
     SQL aggregates are Spark's business: `df.groupBy(key).agg(…)` folds the rows of a key before they move, so a hot key
     does no harm.
@@ -99,7 +98,7 @@ def aggregate(
     >>> counts.orderBy("k").collect()
     [Row(k='cold', count=666), Row(k='hot', count=334)]
     >>> print(watch.way)
-    planned: with whole keys the busiest worker would have 2.66 x the even load
+    fold: every task folds its own rows
     """
     check_operator(operator, key, window)
     routing = Routing.of(
@@ -119,41 +118,40 @@ def aggregate(
         )
     windows = Windows.of(df, window, slide, time)
     columns = key_columns(df, key)
-    chosen = None if scheme is None else Way(routing.scheme, _CALLERS_SCHEME)
+    chosen = None if scheme is None and plan is None else Way(routing.scheme, _CALLERS_SCHEME)
+    if chosen is None and not df.isStreaming:
+        for name, value in {"weight": weight, "threshold": threshold}.items():
+            if value is not None:
+                raise InputError(
+                    f"{name}= has no effect without a scheme, because rows are folded first: leave it out, or "
+                    f'pass scheme="{PLANNED}"'
+                )
     if df.isStreaming:
         result = aggregate_stream(df, columns, operator, routing, windows, mode)
         _say(watch, chosen or Way(routing.scheme, "Spark cannot fold the rows of an Operator before they move"), df)
         return result
-    if windows is not None:
-        df = windows.on(df)
-    parts = OperatorParts(df, columns, operator, windows)
-    if windows is not None:
-        columns = [windows.name, *columns]
+    rows = df if windows is None else windows.on(df)
+    parts = OperatorParts(rows, columns, operator, windows)
     if chosen is None:
-        return _by_plan(df, columns, parts, routing)
-    return parts.result(partial(df, columns, parts, routing))
+        return _folded(df, columns, parts, windows, routing)
+    return parts.result(partial(rows, [*([] if windows is None else [windows.name]), *columns], parts, routing))
 
 
-def _by_plan(df: DataFrame, key: list[KeyColumn], parts: OperatorParts, routing: Routing) -> DataFrame:
-    """Return the result of an operator: with whole keys if that is even enough, otherwise cut by a plan and merged."""
-    plan, workers, watch = routing.plan, routing.workers, routing.watch
-    chosen = Way(PLANNED, "the caller passed a plan")
-    if plan is None:
-        counted = count_rows(df, key, workers, threshold=routing.threshold, weight=routing.weight)
-        plan = counted.plan_of_whole_keys()
-        busiest = 1 + plan.imbalance * workers
-        load = f"{busiest:.2f} x the even load"
-        if busiest <= _MOST_OF_WHOLE_KEYS:
-            chosen = Way("key", f"no key is hot enough to matter, with whole keys the busiest worker has {load}")
-        else:
-            chosen = Way(PLANNED, f"with whole keys the busiest worker would have {load}")
-            plan = counted.plan()
-    if (plan.pieces.sizes > 1).any():
-        result = parts.result(partial(df, key, parts, replace(routing, plan=plan), chosen))
-    else:
-        result = parts.result_of_whole_keys(spread(df, key, workers, plan=plan, watch=watch))
-        _say(watch, chosen, df)
-    return result
+def _folded(
+    df: DataFrame, key: list[KeyColumn], parts: OperatorParts, windows: Windows | None, routing: Routing
+) -> DataFrame:
+    """Return the result of rows that are folded before they move by key."""
+    workers, watch = routing.workers, routing.watch
+    tasks, uneven = tasks_of(df, workers)
+    if uneven is not None:
+        df = df.repartition(workers)
+    if watch is not None:  # a worker is a task that folds
+        worker = free_name(df, "worker")
+        seen = df.withColumn(worker, F.spark_partition_id())
+        df = watch.on(seen, key, worker, replace(routing, workers=tasks)).drop(worker)
+    how = "every task folds its own rows" if uneven is None else f"rows were spread evenly first, because {uneven}"
+    _say(watch, Way("fold", how), df)
+    return parts.folded(df if windows is None else windows.on(df), workers)
 
 
 def partial(

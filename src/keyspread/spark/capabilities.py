@@ -3,6 +3,7 @@
 It asks for a capability and never for a version number, because vendors backport features and number as they like.
 """
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -69,14 +70,21 @@ def schema_of_ddl(text: str) -> DataType:
     return SparkSession.active().createDataFrame([], text).schema
 
 
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow types of a schema without a job; times are in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)
+
+
 def to_arrow(df: DataFrame) -> pa.Table:
     """Return all rows as an Arrow table. Before Spark 4.0 they are collected as Python values."""
     if hasattr(df, "toArrow"):
         return df.toArrow()
-    from pyspark.sql.pandas.types import to_arrow_schema
 
     rows = [row.asDict(recursive=True) for row in df.collect()]
-    return pa.Table.from_pylist(rows, schema=to_arrow_schema(df.schema))
+    return pa.Table.from_pylist(rows, schema=arrow_schema(df.schema))
 
 
 def column_function(function: Callable[[Batches], Iterator[pa.Array]], columns: int, kind: str) -> Any:

@@ -3,17 +3,20 @@
 What the operator returns is checked: the columns, their types, and that every key is one of those it got.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from keyspread.operators import ColumnOperator
-from keyspread.spark.aggregation.groups import Ints, groups_of
-from keyspread.spark.aggregation.keyed_states import KeyedStates, chunks_of, fold_all, numbered_table
+from keyspread.spark.aggregation.groups import Groups, Ints, groups_of
+from keyspread.spark.aggregation.keyed_states import MOST_BYTES, MOST_STATES, KeyedStates, chunks_of, numbered_table
 from keyspread.spark.aggregation.state_columns import OperatorError
 from keyspread.spark.aggregation.stored_types import as_stored, is_stored_as, stored_schema
+
+_SMALLER = 0.7  # keys per row of a batch, up to which it is folded
 
 
 class ColumnStates(KeyedStates):
@@ -26,14 +29,17 @@ class ColumnStates(KeyedStates):
         self._operator, self._keys, self._columns = operator, list(keys), list(columns)
         self._state, self._result = stored_schema(state), stored_schema(result)
 
-    def make(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Make one state per key from all rows of a worker: the hash, the key, all columns of the rows."""
-        tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
-        found = fold_all(map(self._partial, tables), self.fold)
-        if found is not None and found.num_rows:
-            yield found
+    @property
+    def state_types(self) -> list[pa.DataType]:
+        """The types of the columns of a state."""
+        return list(self._state.types)
 
-    def _partial(self, table: pa.Table) -> pa.Table:
+    def new_table(self) -> "ColumnTable":
+        """Return a table without states."""
+        return ColumnTable(self)
+
+    def partial(self, table: pa.Table) -> pa.Table:
+        """Return the states of these rows: the hash, the key, all columns."""
         head = as_stored(table.select(range(self.width)))
         columns = table.columns[self.width :]
         others = [(name, one) for name, one in zip(self._columns, columns, strict=False) if name not in self._keys]
@@ -138,6 +144,42 @@ class ColumnStates(KeyedStates):
 
     def _error(self, text: str) -> OperatorError:
         return OperatorError(f"{type(self._operator).__name__}{text}")
+
+
+class ColumnTable:
+    """The states of a `ColumnOperator`: those of several batches, which are merged when there are many."""
+
+    def __init__(self, own: ColumnStates) -> None:
+        self._own = own
+        self._held: list[pa.Table] = []
+        self._rows, self._limit = 0, MOST_STATES
+        self.is_full = False
+        """Whether its states should be taken before more rows are added: there are many, or they are large."""
+
+    def worth_adding(self, counts: Ints, row_bytes: float, hot: float) -> npt.NDArray[np.bool_]:
+        """Tell whether a batch becomes smaller, or has a hot key: if so, it is folded as a whole."""
+        pays = counts.size <= _SMALLER * counts.sum() or counts.max() >= hot
+        return np.full(counts.size, pays)
+
+    def add(self, rows: pa.Table, groups: Groups) -> None:
+        """Make the states of these rows; merge those that are held when there are many."""
+        states = self._own.partial(rows)
+        self._held.append(states)
+        self._rows += states.num_rows
+        if self._rows > self._limit:
+            folded = self._own.fold(pa.concat_tables(self._held))
+            self._held, self._rows = [folded], folded.num_rows
+            self._limit = max(MOST_STATES, 2 * self._rows)
+            self.is_full = self._rows > MOST_STATES or folded.nbytes > MOST_BYTES
+
+    def taken(self) -> Iterator[pa.Table]:
+        """Yield the states, one per key, and be empty again."""
+        held = self._held
+        self.__init__(self._own)  # type: ignore[misc]
+        if held:
+            states = self._own.fold(pa.concat_tables(held))
+            if states.num_rows:
+                yield states
 
 
 def _table(found: Any) -> pa.Table | None:

@@ -6,16 +6,38 @@ the state. They are named by number, because Spark's mapInArrow accepts neither 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from keyspread.spark.aggregation.groups import Ints, groups_of
+from keyspread.spark.aggregation.groups import Groups, Ints, groups_of
 from keyspread.spark.aggregation.state_columns import KeyOf
 from keyspread.spark.aggregation.stored_types import as_stored
 
-_ROWS = 50_000  # states collected before they are merged
+MOST_STATES, MOST_BYTES = 50_000, 64 << 20
+"""The size up to which a task collects states before it merges them, or sends them on."""
+
+
+class StateTable(Protocol):
+    """The states of keys whose rows a task has read so far."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its states should be taken before more rows are added: there are many, or they are large."""
+
+    def worth_adding(self, counts: Ints, row_bytes: float, hot: float) -> npt.NDArray[np.bool_]:
+        """Tell for each key of a batch, by its rows, whether its state should move instead of its rows.
+
+        It should for a key with at least `hot` rows, which could make its worker uneven.
+        """
+
+    def add(self, rows: pa.Table, groups: Groups) -> None:
+        """Update the states with rows (the hash, the key, all columns), which these are the groups of."""
+
+    def taken(self) -> Iterator[pa.Table]:
+        """Yield the states, one per key, and be empty again."""
 
 
 class KeyedStates(ABC):
@@ -25,9 +47,27 @@ class KeyedStates(ABC):
         self.width = 1 + keys
         """The number of columns before the state: the hash and the key."""
 
-    @abstractmethod
     def make(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Make one state per key from all rows of a worker: the hash, the key, all columns of the rows."""
+        table = self.new_table()
+        for batch in batches:
+            if batch.num_rows:
+                rows = pa.Table.from_batches([batch])
+                table.add(rows, self.groups(rows))
+        yield from table.taken()
+
+    def groups(self, rows: pa.Table) -> Groups:
+        """Group rows by their key."""
+        return groups_of(as_stored(rows.select(range(1, self.width))).columns)
+
+    @property
+    @abstractmethod
+    def state_types(self) -> list[pa.DataType]:
+        """The types of the columns of a state."""
+
+    @abstractmethod
+    def new_table(self) -> StateTable:
+        """Return a table without states."""
 
     @abstractmethod
     def finish(self, table: pa.Table) -> pa.Table:
@@ -75,14 +115,14 @@ class KeyedStates(ABC):
 def fold_all(tables: Iterable[pa.Table], fold: Callable[[pa.Table], pa.Table]) -> pa.Table | None:
     """Fold tables as they arrive, so that memory is proportional to the keys; return None if there are no rows."""
     held: list[pa.Table] = []
-    rows, limit = 0, _ROWS
+    rows, limit = 0, MOST_STATES
     for table in tables:
         held.append(table)
         rows += table.num_rows
         if rows > limit:
             held = [fold(pa.concat_tables(held))]
             rows = held[0].num_rows
-            limit = max(_ROWS, 2 * rows)
+            limit = max(MOST_STATES, 2 * rows)
     return fold(pa.concat_tables(held)) if rows else None
 
 

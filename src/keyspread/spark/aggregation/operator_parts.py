@@ -5,19 +5,20 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import ParseException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BinaryType, BooleanType, DataType, LongType, StructField, StructType
 
 from keyspread.errors import InputError
 from keyspread.operators import AnyOperator, ColumnOperator, Operator
 from keyspread.spark.aggregation.arrow_functions import Tables, in_batches
 from keyspread.spark.aggregation.column_states import ColumnStates
+from keyspread.spark.aggregation.fold import finish_mixed, fold_where_rows_are
 from keyspread.spark.aggregation.key_types import check_key_types
 from keyspread.spark.aggregation.keyed_states import KeyedStates, numbered
 from keyspread.spark.aggregation.operator_states import OperatorStates
 from keyspread.spark.aggregation.parameters import parameters_of
 from keyspread.spark.aggregation.state_columns import OperatorError
-from keyspread.spark.capabilities import quiet_analysis, schema_of_ddl, to_arrow
+from keyspread.spark.capabilities import arrow_schema, quiet_analysis, schema_of_ddl
 from keyspread.spark.failures import why
 from keyspread.spark.routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash
 from keyspread.spark.streaming.windows import Windows, window_of
@@ -42,9 +43,8 @@ class OperatorParts:
         self._result = _result_schema(operator, fields, windows)
         state = _state_schema(operator)
         self._state = [BinaryType()] if state is None else [field.dataType for field in state.fields]
-        # How Spark maps its types to Arrow depends on the session's settings, so Spark is asked.
-        typed = None if state is None else _arrow_schema(df.sparkSession, "state", operator, state)
-        result = _arrow_schema(df.sparkSession, "schema", operator, self._result)
+        typed = None if state is None else _arrow_schema("state", operator, state)
+        result = _arrow_schema("schema", operator, self._result)
         self.states: KeyedStates
         if isinstance(operator, ColumnOperator):
             keys = _key_names(operator, self._keys, typed)
@@ -82,10 +82,17 @@ class OperatorParts:
             _sorted_by_hash(states), lambda batches: (own.finish(own.fold(table)) for table in _runs(batches))
         )
 
-    def result_of_whole_keys(self, moved: DataFrame) -> DataFrame:
-        """Return the result of rows in which every key is on one worker: there is nothing to merge."""
+    def folded(self, df: DataFrame, workers: int) -> DataFrame:
+        """Return the result of rows that are folded where they are, before states and other rows move by key."""
         own = self.states
-        return self.unpacked(self.rows(moved), lambda batches: map(own.finish, own.make(batches)))
+        # A key may have many windows: by the hash of both, they are on all workers.
+        window = [] if self._windows is None else [self._windows.name]
+        rows = self.rows(df, [*window, *self._names])
+        kinds = [field.dataType for field in rows.schema.fields]
+        mixed = _numbered_schema([*kinds[: own.width], BooleanType(), *self._state, *kinds[own.width :]])
+        moved = rows.mapInArrow(in_batches(lambda batches: fold_where_rows_are(own, workers, batches)), mixed)
+        by_key = moved.repartition(workers, "_0").sortWithinPartitions("_0")
+        return self.unpacked(by_key, lambda batches: finish_mixed(own, _runs(batches)))
 
     def rows(self, df: DataFrame, hashed_by: Sequence[KeyColumn] | None = None) -> DataFrame:
         """Return the rows in the form that `KeyedStates.make` reads: the hash, the key, all columns."""
@@ -164,9 +171,9 @@ def _parsed(declared: str) -> StructType | None:
     return schema if isinstance(schema, StructType) else None
 
 
-def _arrow_schema(spark: SparkSession, what: str, operator: AnyOperator, schema: StructType) -> pa.Schema:
+def _arrow_schema(what: str, operator: AnyOperator, schema: StructType) -> pa.Schema:
     try:
-        return to_arrow(spark.createDataFrame([], schema)).schema
+        return arrow_schema(schema)
     except (PySparkException, pa.ArrowException) as problem:
         name = type(operator).__name__
         raise InputError(

@@ -26,6 +26,10 @@ class OperatorError(KeyspreadError):
 class StateColumns(Protocol):
     """Writes states as columns and reads them back."""
 
+    @property
+    def types(self) -> list[pa.DataType]:
+        """The types of the columns."""
+
     def write(self, step: str, states: Sequence[Any], key_of: KeyOf) -> list[pa.Array]:
         """Return the columns of states that a step of the operator returned."""
 
@@ -38,6 +42,11 @@ class TypedColumns:
 
     def __init__(self, operator: Operator[Any], fields: pa.Schema) -> None:
         self._operator, self._fields = operator, fields
+
+    @property
+    def types(self) -> list[pa.DataType]:
+        """The declared types."""
+        return list(self._fields.types)
 
     def write(self, step: str, states: Sequence[Any], key_of: KeyOf) -> list[pa.Array]:
         """Return one column per field."""
@@ -54,6 +63,11 @@ class PickledColumn:
 
     def __init__(self, operator: Operator[Any]) -> None:
         self._operator = operator
+
+    @property
+    def types(self) -> list[pa.DataType]:
+        """Bytes."""
+        return [pa.binary()]
 
     def write(self, step: str, states: Sequence[Any], key_of: KeyOf) -> list[pa.Array]:
         """Return one column of bytes."""
