@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from keyspread.errors import InputError
-from keyspread.spark.routing.row_order import Operator, operators_of, physical_plan
+from keyspread.spark.routing.plan_text import Operator, operators_of, physical_plan
 
 # What is computed row by row, so that the input splits are the tasks.
 _ROW_BY_ROW = frozenset(
