@@ -119,13 +119,13 @@ def spark() -> "Iterator[SparkSession]":
         pytest.skip("pyspark is not installed: pip install 'keyspread[spark,java]'")
     from keyspread.errors import InputError, JavaMissingError
     from keyspread.spark import session
-    from keyspread.spark.launch.java import SHORT_LIVED
+    from keyspread.spark._launch.java import SHORT_LIVED
 
     remote = os.environ.get("KEYSPREAD_TEST_REMOTE")
     where = {"remote": remote} if remote else {"master": "local[2,4]"}
     config = {
         "spark.sql.shuffle.partitions": 4,
-        "spark.python.daemon.module": "keyspread.spark.launch.daemon",  # saves two seconds per Python worker
+        "spark.python.daemon.module": "keyspread.spark._launch.daemon",  # saves two seconds per Python worker
         "spark.driver.extraJavaOptions": SHORT_LIVED,
     }
     try:

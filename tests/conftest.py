@@ -54,9 +54,8 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 def live_deployment():
     """Return a live measurement as the model predicts it: key saturates at the second rate, d-choices does not."""
     pytest.importorskip("pyspark")
-    from keyspread.deployment.live.latency import model
-    from keyspread.deployment.live.measurements import Limit, LiveDeployment, LiveRun
-    from keyspread.deployment.live.setup import LiveSetup
+    from keyspread.paper.live.measure import model
+    from keyspread.paper.live.setup import Limit, LiveDeployment, LiveRun, LiveSetup
 
     setup = LiveSetup(4, 2, 16, schemes=("key", "d-choices"), rates=(20, 100), seconds=3)
     load, runs, limits = setup.load(2.0), [], []

@@ -1,6 +1,6 @@
 """What tests of figures share: a changed table, and the verdict on it."""
 
-from keyspread.experiments.reproduce import FIGURES
+from keyspread.paper.reproduce import FIGURES
 
 
 def verdict_on(name, claim, table):

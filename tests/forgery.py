@@ -19,7 +19,7 @@ import numpy as np
 from keyspread import SCHEMES, InputError, Plan, Sender, plan
 from keyspread.checks import LARGEST_TOTAL
 from keyspread.errors import SnapshotError
-from keyspread.online.snapshot import _TYPES, FRAME
+from keyspread.sender.snapshot import _TYPES, FRAME
 from keyspread.streams import zipf
 
 STRANGE: list[Any] = [

@@ -58,7 +58,7 @@ def hashes(df, key):
     """Return (partition, id, hash) of every row, in the order of each partition."""
     from pyspark.sql import functions as F
 
-    from keyspread.spark.routing.keys import key_columns, key_hash
+    from keyspread.spark._routing.keys import key_columns, key_hash
 
     return df.select(F.spark_partition_id(), "id", key_hash(df, key_columns(df, key))).collect()
 

@@ -339,8 +339,8 @@ def _diagnosed(data: bytes) -> Diagnosis:
 
 
 def results_file(rng: random.Random) -> Input:
-    from keyspread.evaluation.result_store import Results
-    from keyspread.evaluation.run import SCHEMA
+    from keyspread.paper.runs.run import SCHEMA
+    from keyspread.paper.runs.sweep import Results
 
     if not STORED:
         with tempfile.TemporaryDirectory() as folder:
@@ -354,7 +354,7 @@ STORED: list[bytes] = []
 
 
 def check_results(given: Input, folder: Path) -> None:
-    from keyspread.evaluation.result_store import Results
+    from keyspread.paper.runs.sweep import Results
 
     target = folder / "results"
     target.mkdir(exist_ok=True)
@@ -420,7 +420,8 @@ def command_line(rng: random.Random) -> Input:
 
 
 def check_command(given: Input, folder: Path) -> None:
-    from keyspread.cli import main, spark_session
+    from keyspread.cli import main
+    from keyspread.cli.common import session as spark_session
 
     @contextlib.contextmanager
     def refuse(*_: Any, **__: Any) -> Iterator[None]:

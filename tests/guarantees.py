@@ -19,7 +19,7 @@ import numpy as np
 
 from keyspread import SCHEMES, Sender, SpaceSaving
 from keyspread.heavy_hitters import Mark
-from keyspread.schemes import resolve
+from keyspread.sender.registry import resolve
 
 UNSEEN = -999  # a key that no stream contains
 

@@ -8,7 +8,7 @@ import pytest
 
 import keyspread as ks
 from keyspread.choices import expected_workers
-from keyspread.memory_model import replica_model
+from keyspread.evaluation.metrics import replica_model
 
 HASHES = np.arange(20)
 NAN, INF = math.nan, math.inf

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import naive
 from keyspread import SCHEMES
 from keyspread.choices import expected_workers, find_choices
-from keyspread.memory_model import replica_model
+from keyspread.evaluation.metrics import replica_model
 from keyspread.streams import zipf_probabilities
 
 KEYS = 10_000

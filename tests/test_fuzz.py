@@ -8,8 +8,8 @@ pytest.importorskip("pyspark")
 
 import keyspread as ks
 from fuzz import TARGETS, Input, fuzz, one_input, try_input
-from keyspread.evaluation.result_store import Results
-from keyspread.evaluation.run import SCHEMA
+from keyspread.paper.runs.run import SCHEMA
+from keyspread.paper.runs.sweep import Results
 
 
 @pytest.mark.parametrize("target", TARGETS)

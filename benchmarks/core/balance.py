@@ -8,7 +8,7 @@ an unlucky hot key, the d hashes hit fewer workers than expected.
 import statistics
 
 import keyspread as ks
-from keyspread.streams.generated.zipf import zipf
+from keyspread.streams.generated import zipf
 
 from common import show, verdict
 

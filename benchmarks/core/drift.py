@@ -12,9 +12,8 @@ from collections.abc import Callable
 
 import keyspread as ks
 from keyspread.streams.encoded import Encoded
-from keyspread.streams.generated.drift import DriftingZipfStream
-from keyspread.streams.generated.zipf import zipf
-from keyspread.streams.readers.files import read_stream
+from keyspread.streams.files import read_stream
+from keyspread.streams.generated import DriftingZipfStream, zipf
 
 from common import numbers, real_stream, show, verdict
 

@@ -6,7 +6,7 @@ Bar: <= 1 % for 5,000 head keys, n = 10,000 and tolerance 0.01/n.
 import numpy as np
 
 import keyspread as ks
-from keyspread.streams.generated.zipf import zipf, zipf_probabilities
+from keyspread.streams.generated import zipf, zipf_probabilities
 
 from common import show, side_by_side, verdict
 

@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from keyspread.checks import checked_threshold, least_hot_count
 from keyspread.planned.packing import Aim, Counts, place
 from keyspread.planned.plan import Plan, buckets_of
 from keyspread.planned.planner import BUCKETS_PER_WORKER
 from keyspread.streams.encoded import Encoded
-from keyspread.streams.generated.zipf import zipf
-from keyspread.threshold import checked_threshold, least_hot_count
+from keyspread.streams.generated import zipf
 
 from common import numbers, show, side_by_side, verdict
 

@@ -12,7 +12,7 @@ import statistics
 
 import keyspread as ks
 from keyspread.streams.encoded import Encoded
-from keyspread.streams.generated.zipf import zipf
+from keyspread.streams.generated import zipf
 
 from common import console, numbers, show, side_by_side, verdict
 

@@ -15,12 +15,11 @@ import statistics
 import numpy as np
 
 import keyspread as ks
+from keyspread.checks import least_hot_count
 from keyspread.planned.planner import BUCKETS_PER_WORKER
 from keyspread.streams.encoded import Encoded
-from keyspread.streams.generated.drift import DriftingZipfStream
-from keyspread.streams.generated.zipf import zipf
-from keyspread.streams.readers.files import read_stream
-from keyspread.threshold import least_hot_count
+from keyspread.streams.files import read_stream
+from keyspread.streams.generated import DriftingZipfStream, zipf
 
 from common import numbers, real_streams, show, verdict
 

@@ -6,7 +6,7 @@ cashtags by 1.5 x or more.
 """
 
 import keyspread as ks
-from keyspread.streams.readers.files import read_stream
+from keyspread.streams.files import read_stream
 
 from common import console, real_stream, show, verdict
 

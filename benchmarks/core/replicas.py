@@ -8,8 +8,8 @@ one batch.
 import numpy as np
 
 import keyspread as ks
-from keyspread.memory_model import replica_model
-from keyspread.streams.generated.zipf import zipf
+from keyspread.evaluation.metrics import replica_model
+from keyspread.streams.generated import zipf
 
 from common import console, show, verdict
 

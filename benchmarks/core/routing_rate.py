@@ -8,7 +8,7 @@ its rate. The last table has the memory of a d-choices sender.
 import time
 
 import keyspread as ks
-from keyspread.streams.generated.zipf import zipf
+from keyspread.streams.generated import zipf
 
 from common import console, show, side_by_side, verdict
 

@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 import keyspread as ks
-from keyspread.streams.generated.zipf import zipf
+from keyspread.streams.generated import zipf
 
 from common import numbers, show, side_by_side, verdict
 

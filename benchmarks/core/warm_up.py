@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import keyspread as ks
-from keyspread.online import hotness
-from keyspread.streams.generated.zipf import zipf
+from keyspread.sender import state as hotness
+from keyspread.streams.generated import zipf
 
 from common import show
 

@@ -75,7 +75,7 @@ def main() -> None:
                 "spark.sql.shuffle.partitions": WORKERS,
                 "spark.sql.adaptive.coalescePartitions.enabled": "false",
                 "spark.sql.autoBroadcastJoinThreshold": "-1",
-                "spark.python.daemon.module": "keyspread.spark.launch.daemon",
+                "spark.python.daemon.module": "keyspread.spark._launch.daemon",
             },
         )
         console.print(f"Spark {spark.version}, {rows:,} rows of {milliseconds} ms, {SLOTS} slots, {WORKERS} partitions")

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyspread.spark import plan, session, spread
-from keyspread.spark.routing.exchange import move
-from keyspread.spark.routing.row_order import PROTECTION, fingerprint
+from keyspread.spark._routing.exchange import move
+from keyspread.spark._routing.repeatable import PROTECTION, fingerprint
 
 from common import numbers, show, side_by_side
 

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from keyspread import ColumnOperator, Operator
 from keyspread.operators import Count as OurCount
 from keyspread.spark import aggregate, session
-from keyspread.streams.generated.zipf import zipf_probabilities
+from keyspread.streams.generated import zipf_probabilities
 
 from common import in_rounds, numbers, ratio, show, verdict
 

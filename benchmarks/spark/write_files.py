@@ -13,7 +13,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from keyspread.spark import for_write, session
-from keyspread.spark.routing.file_packing import fewest_files
+from keyspread.spark.for_write import fewest_files
 
 from common import numbers, show, verdict
 

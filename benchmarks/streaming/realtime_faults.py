@@ -31,7 +31,7 @@ from live.driver import WORKERS, counts
 from live.engine import Engine, engine
 from pyspark.sql import functions as F
 
-from keyspread.spark.launch.cluster import Cluster, ClusterError
+from keyspread.spark._launch.cluster import Cluster, ClusterError
 from keyspread.streams import ZipfStream
 
 from common import console, numbers, show, verdict

@@ -14,9 +14,8 @@ broker has its result. The first seconds do not count.
 import numpy as np
 from live.engine import Engine, engine
 
-from keyspread.deployment.live.latency import by_scheme, measure, model
-from keyspread.deployment.live.load import Load
-from keyspread.deployment.live.measurements import Measured
+from keyspread.paper.live.measure import by_scheme, measure, model
+from keyspread.paper.live.setup import Load, Measured
 
 from common import console, numbers, show, verdict
 

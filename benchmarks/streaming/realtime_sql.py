@@ -18,8 +18,8 @@ from live.topics import SOURCES, Emptied, busiest, empty, fill, settle
 from pyspark.sql import DataFrame
 
 import keyspread as ks
-from keyspread.deployment.live.latency import Route, by_scheme, measure
-from keyspread.deployment.live.load import Load
+from keyspread.paper.live.measure import Route, by_scheme, measure
+from keyspread.paper.live.setup import Load
 from keyspread.spark import spread
 from keyspread.streams import DriftingZipfStream, ZipfStream
 

@@ -20,13 +20,13 @@ from pyspark.sql import Row
 from stream_rate import ROWS, SCATTERED, WORKERS, ColumnCount, KeyCount
 
 from keyspread import ColumnOperator, Operator, hash_keys
-from keyspread.spark.aggregation.column_states import ColumnStates
-from keyspread.spark.aggregation.keyed_states import KeyedStates
-from keyspread.spark.aggregation.operator_states import OperatorStates
-from keyspread.spark.routing.tags import tags_of
-from keyspread.spark.streaming import window_entries
-from keyspread.spark.streaming.blobs import to_blob
-from keyspread.spark.streaming.state import StateRules, packer, processor, unpacker
+from keyspread.spark._folding.column_states import ColumnStates
+from keyspread.spark._folding.operator_states import OperatorStates
+from keyspread.spark._folding.states import KeyedStates
+from keyspread.spark._routing.exchange import tags_of
+from keyspread.spark._streaming import chunks as window_entries
+from keyspread.spark._streaming.blobs import to_blob
+from keyspread.spark._streaming.state import StateRules, packer, processor, unpacker
 from keyspread.streams import ZipfStream
 
 from common import numbers, show

@@ -34,7 +34,7 @@ from faults.fork_server import ForkServer
 
 WORKERS, ROWS, SCATTERED = 8, 100_000, 10_000
 # Queries that wait for their turn look for files less often; Python workers that have ended meanwhile start quickly.
-QUIET = {"spark.sql.streaming.pollingDelay": "300ms", "spark.python.daemon.module": "keyspread.spark.launch.daemon"}
+QUIET = {"spark.sql.streaming.pollingDelay": "300ms", "spark.python.daemon.module": "keyspread.spark._launch.daemon"}
 Make = Callable[[DataFrame], DataFrame]
 
 

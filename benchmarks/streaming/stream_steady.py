@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from keyspread.operators import Operator
 from keyspread.spark import aggregate, session, stream_settings
-from keyspread.spark.launch.cluster import running_processes
+from keyspread.spark._launch.cluster import running_processes
 from keyspread.streams import ZipfStream
 
 from common import show, verdict
@@ -31,7 +31,7 @@ SMALL = {
     "spark.sql.streaming.minBatchesToRetain": 10,
     "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
     "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": 1,
-    "spark.python.daemon.module": "keyspread.spark.launch.daemon",
+    "spark.python.daemon.module": "keyspread.spark._launch.daemon",
 }
 WORKERS, KEYS, ROWS, BATCHES, EVERY = 2, 2_000, 4_000, 500, 100
 

@@ -1,8 +1,7 @@
 """`python -m keyspread` is the command `keyspread`."""
 
 import sys
-
-from keyspread.cli import main
+from importlib import import_module
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(import_module("keyspread.cli").main())

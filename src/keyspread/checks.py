@@ -2,12 +2,14 @@
 
 import math
 import operator
+import threading
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from keyspread.errors import InputError
+from keyspread.errors import InputError, ThreadError
 
 LARGEST_WEIGHT = 2**32  # of one message: the sum of a billion such weights is still allowed
 LARGEST_TOTAL = 2**62  # of all counts or weights: sums and bounds of it fit in 64 bits
@@ -149,3 +151,62 @@ def _describe(array: npt.NDArray[Any]) -> str:
     if array.ndim == 0:
         return f"a single {array.dtype}"
     return f"{array.ndim} dimensions of {array.dtype}" if array.ndim > 1 else f"{array.dtype}"
+
+
+# The threshold: the share of all messages from which a key is hot.
+
+
+def default_threshold(workers: int) -> float:
+    """Return 1/(5n): two workers are enough for any key with a smaller share (Sec. 3.1)."""
+    return 1 / (5 * workers)
+
+
+def checked_threshold(threshold: Any, workers: int) -> float:
+    """Return `threshold` as a share in (0, 1], or the default for this many workers if it is None.
+
+    >>> checked_threshold(None, workers=10), checked_threshold(0.5, workers=10)
+    (0.02, 0.5)
+    """
+    return default_threshold(workers) if threshold is None else share("threshold", threshold)
+
+
+def least_hot_count(threshold: float, total: float) -> float:
+    """Return the smallest count of a hot key among `total` messages: its share is the threshold or more.
+
+    The result is slightly smaller than the product, which rounding may make too large: 1/75 of 525 is 7, not
+    7.000000000000001.
+    """
+    return threshold * total * (1 - 1e-12)
+
+
+# One thread at a time: compiled loops run without Python's lock, so two of them could change the same arrays.
+
+
+class OneThread:
+    """Guards an object: `with guard:` around what changes it, `with guard.reading:` around what only reads it.
+
+    A change by a second thread is refused: it could not be repeated, because the order would depend on the timing. A
+    reader waits until the change is complete, and a change waits until nobody reads.
+
+    >>> guard = OneThread("a Sender", "use one per thread")
+    >>> with guard:
+    ...     pass
+    """
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.reading = threading.RLock()
+        self._changing = threading.RLock()  # apart from `reading`: a reader is no reason to refuse a change
+        self._what, self._remedy = what, remedy
+
+    def __enter__(self) -> None:
+        """Begin a change; raise if another thread is in the middle of one."""
+        if not self._changing.acquire(blocking=False):
+            raise ThreadError(f"{self._what} was used by two threads at the same time: {self._remedy}")
+        self.reading.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the change."""
+        self.reading.release()
+        self._changing.release()

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.kernels import choices as kernels
+from keyspread.kernels import mixing as kernels
 
 Shares = Sequence[float] | npt.NDArray[np.floating[Any]]
 

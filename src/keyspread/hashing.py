@@ -1,8 +1,4 @@
-"""Hashing: every key becomes 64 bits here, equal to Spark's `xxhash64`. All other code works on integers only.
-
-More types of keys may be added. The hash of a value must never change: a key has to reach the same workers in this
-process and on Spark.
-"""
+"""Types of Arrow that older versions of pyarrow do not have: no column is of such a type there."""
 
 import datetime
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +10,28 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from keyspread.arrow_types import is_binary_view, is_string_view
 from keyspread.errors import InputError
+
+
+def is_string_view(kind: pa.DataType) -> bool:
+    """Return whether a type is string_view, which pyarrow has from 16 on.
+
+    >>> is_string_view(pa.string())
+    False
+    """
+    return hasattr(pa, "string_view") and bool(pa.types.is_string_view(kind))
+
+
+def is_binary_view(kind: pa.DataType) -> bool:
+    """Return whether a type is binary_view, which pyarrow has from 16 on."""
+    return hasattr(pa, "binary_view") and bool(pa.types.is_binary_view(kind))
+
+
+# Hashing: every key becomes 64 bits here, equal to Spark's `xxhash64`. All other code works on integers only.
+#
+# More types of keys may be added. The hash of a value must never change: a key has to reach the same workers in this
+# process and on Spark.
+
 
 Hashes: TypeAlias = npt.NDArray[np.int64]
 

@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
+from keyspread.checks import OneThread, least_hot_count
 from keyspread.errors import InputError
 from keyspread.kernels import summary as kernels
-from keyspread.one_thread import OneThread
-from keyspread.threshold import least_hot_count
 
 HeavyHitter = tuple[int, int, int]  # (hash, lower, upper)
 MOST_COUNTERS = 1 << 26

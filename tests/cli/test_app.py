@@ -18,7 +18,7 @@ from keyspread.streams import zipf
 pytest.importorskip("typer")
 from rich.console import Console
 
-from keyspread.cli.screens import layout
+from keyspread.cli.common import layout
 
 SMALL = ["--messages", "1e4", "--keys", "1e3", "--workers", "8"]
 
@@ -228,8 +228,8 @@ def test_progress_appears_only_late_and_only_on_a_terminal(monkeypatch, capsys):
 
 
 def test_doctor(run, monkeypatch):
-    import keyspread.cli.installation
-    from keyspread.cli.installation import Check
+    import keyspread.cli.common.installation
+    from keyspread.cli.common.installation import Check
 
     good = Check("python", True, "3.11")
     asked = []
@@ -238,7 +238,7 @@ def test_doctor(run, monkeypatch):
         asked.append(start_spark)
         return found
 
-    monkeypatch.setattr(keyspread.cli.installation, "checks", checks)
+    monkeypatch.setattr(keyspread.cli.common.installation, "checks", checks)
     found = [good, Check("connect", False, "not installed", "pip install it", needed=False)]
     code, out, _ = run("doctor")
     assert code == 0

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 from keyspread.errors import InputError
 from keyspread.spark import spread
-from keyspread.spark.capabilities import has_realtime_exchange
+from keyspread.spark._engine.capabilities import has_realtime_exchange
 from keyspread.spark.kafka import connector
 
 CASES = Path(__file__).parents[1] / "spark" / "kafka" / "kafka_cases.py"

@@ -22,7 +22,7 @@ import keyspread as ks
 from frames import ONLINE, hashes, places, sent_by, sent_online, setting, skewed
 from keyspread.errors import InputError, KeyspreadError
 from keyspread.operators import Count, Operator
-from keyspread.planned import look_ahead
+from keyspread.planned import planner as look_ahead
 from keyspread.spark import (
     StreamWatch,
     Totals,
@@ -38,7 +38,7 @@ from keyspread.spark import (
     spread,
     stream_settings,
 )
-from keyspread.spark.capabilities import can_observe, has_function, has_python_state
+from keyspread.spark._engine.capabilities import can_observe, has_function, has_python_state
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

@@ -5,10 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from keyspread.evaluation.advice import Sample, advise
-from keyspread.evaluation.compare import ALL, Compared, compare
-from keyspread.peers import PEERS
-from keyspread.schemes import DESCRIPTORS, Kind
+from keyspread.evaluation.compare import ALL, Compared, Sample, advise, compare
+from keyspread.sender.peers import PEERS
+from keyspread.sender.registry import DESCRIPTORS, Kind
 from keyspread.streams import read_stream, zipf
 from keyspread.streams.encoded import Encoded
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keyspread import InputError
-from keyspread.evaluation.chance import FEWEST_KEYS, busiest_by_chance
+from keyspread.evaluation.compare import FEWEST_KEYS, busiest_by_chance
 
 
 @pytest.mark.parametrize(

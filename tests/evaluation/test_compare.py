@@ -5,7 +5,7 @@ import pytest
 
 from keyspread import InputError, simulate
 from keyspread.evaluation.compare import ALL, SHORTEST_TIMED, Compared, compare, frontier
-from keyspread.schemes import resolve
+from keyspread.sender.registry import resolve
 from keyspread.streams import zipf
 from keyspread.streams.encoded import Encoded
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread.kernels.choices import _prefix_fits, find_choices
+from keyspread.kernels.mixing import _prefix_fits, find_choices
 
 
 @st.composite

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import naive
-from keyspread.kernels import cuts
+from keyspread.kernels import planned_routing as cuts
 
 
 def in_a_row(lists):

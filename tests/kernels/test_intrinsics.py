@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread.kernels.compilation import part
-from keyspread.kernels.intrinsics import prefetch, trailing_zeros
+from keyspread.kernels.compilation import part, prefetch, trailing_zeros
 
 
 @part

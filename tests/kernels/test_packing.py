@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 import naive
 from keyspread import Plan
 from keyspread.kernels.packing import DIGITS, sort_largest_first
-from keyspread.planned.head import HotKey
 from keyspread.planned.packing import Aim, Counts, place
+from keyspread.planned.plan import HotKey
 
 HASHES = st.integers(-(2**63), 2**63 - 1)
 

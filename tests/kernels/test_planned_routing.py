@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import naive
 from keyspread import Plan
 from keyspread.kernels import planned_routing
-from keyspread.planned.head import HotKey
+from keyspread.planned.plan import HotKey
 
 hashes = st.integers(-(2**63), 2**63 - 1)
 

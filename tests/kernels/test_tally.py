@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import naive
 from keyspread.kernels.balance import words_for
-from keyspread.kernels.tally import count_bits, tally
+from keyspread.kernels.planned_routing import count_bits, tally
 
 words = st.integers(0, 2**64 - 1)
 

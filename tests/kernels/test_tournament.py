@@ -4,9 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyspread.kernels.array_types import Counts, Floats, Indices
-from keyspread.kernels.compilation import entry
-from keyspread.kernels.tournament import OUT, Tournament, new_tournament, play, set_score, winner
+from keyspread.kernels.compilation import Counts, Floats, Indices, entry
+from keyspread.kernels.packing import OUT, Tournament, new_tournament, play, set_score, winner
 
 SCORES = st.sampled_from([0.0, 1.0, 1.5, 2.0, OUT])
 

@@ -6,13 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread.kernels.weighted_balance import (
-    SEARCHES,
-    add_weight,
-    least_weighted,
-    new_weighted_balance,
-    show_loads,
-)
+from keyspread.kernels.weighted import SEARCHES, add_weight, least_weighted, new_weighted_balance, show_loads
 
 
 def row_with(members, workers):

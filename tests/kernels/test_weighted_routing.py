@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 
 import naive
 from kernel_streams import keys_of, marks_of, senders, small_candidates, streams
-from keyspread.kernels import weighted_routing
+from keyspread.kernels import weighted as weighted_routing
 from keyspread.kernels.candidate_lists import write_lists
 from keyspread.kernels.routing import new_candidates
-from keyspread.kernels.weighted_balance import new_weighted_balance, show_loads
-from keyspread.kernels.weighted_routing import Rules, route_weighted, route_weighted_by_levels
+from keyspread.kernels.weighted import Rules, new_weighted_balance, route_weighted, route_weighted_by_levels, show_loads
 
 # What a scheme does with a cold key follows from what it does with a hot one.
 NAMES = {

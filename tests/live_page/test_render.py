@@ -7,7 +7,7 @@ import pytest
 
 from keyspread.errors import InputError
 from keyspread.live_page.history import POINTS, RunHistory
-from keyspread.live_page.render import render
+from keyspread.live_page.server import render
 from page_batches import made
 
 

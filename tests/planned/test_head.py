@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from keyspread.planned.head import Head, HotKey
+from keyspread.planned.plan import Head, HotKey
 
 PIECES = st.dictionaries(st.integers(0, 9), st.integers(1, 2**40), min_size=1, max_size=5)
 KEYS = st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), PIECES), max_size=6).map(

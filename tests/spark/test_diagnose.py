@@ -6,8 +6,7 @@ import pytest
 
 from keyspread.errors import InputError
 from keyspread.spark import diagnose
-from keyspread.spark.diagnose import candidate_keys
-from keyspread.spark.routing.natural_load import natural_loads
+from keyspread.spark.diagnose import candidate_keys, natural_loads
 
 ROWS = 4000
 
@@ -60,7 +59,7 @@ def test_hot_keys_are_values_with_rows_and_shares(df):
 
 
 def test_a_hot_key_behind_the_first_rows_is_found(df, monkeypatch):
-    monkeypatch.setattr("keyspread.spark.routing.natural_load._ROWS_OF_A_LOOK", 1000)
+    monkeypatch.setattr("keyspread.spark.diagnose._ROWS_OF_A_LOOK", 1000)
     (finding,) = diagnose(df, "sorted", workers=8).skew
     assert [(value["key"], value["rows"]) for value in finding.values] == [("late", 1999)]
 

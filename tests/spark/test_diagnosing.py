@@ -8,7 +8,7 @@ import pytest
 from keyspread.diagnosis import diagnose_log
 from keyspread.errors import InputError
 from keyspread.spark import diagnosing
-from keyspread.spark.log_keys import with_values
+from keyspread.spark.diagnose import with_values
 from made_logs import HOT, SQL, MadeLog, exchange, node, skewed_log
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from keyspread import Operator
 from keyspread.spark import StreamWatch, Totals, aggregate, stream_settings
-from keyspread.spark.streaming.json_lines import JsonLines
+from keyspread.spark.stream_watch import JsonLines
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ("before", "after")

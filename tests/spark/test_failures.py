@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from keyspread.spark.failures import why
+from keyspread.spark._engine.failures import why
 
 
 @pytest.mark.parametrize(

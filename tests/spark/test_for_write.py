@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from frames import setting
 from keyspread.errors import InputError
 from keyspread.spark import for_write
-from keyspread.spark.routing.file_packing import fewest_files, pack
-from keyspread.spark.routing.row_order import PROTECTION
+from keyspread.spark._routing.repeatable import PROTECTION
+from keyspread.spark.for_write import fewest_files, pack
 
 ROW = 100 + 4  # bytes: a text of 100 characters and its length
 

@@ -9,9 +9,8 @@ from pyspark.sql import functions as F
 from frames import setting
 from keyspread.errors import KeyspreadError
 from keyspread.spark import Watch, spread
-from keyspread.spark.capabilities import has_function
-from keyspread.spark.observed_counts import read_counts, top_items
-from keyspread.spark.watch import read_loads
+from keyspread.spark._engine.capabilities import has_function
+from keyspread.spark.watch import read_counts, read_loads, top_items
 
 pytestmark = pytest.mark.usefixtures("static")
 

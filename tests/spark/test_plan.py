@@ -14,7 +14,7 @@ import naive
 from frames import hashes, places, same_counts, sent_by, setting, skewed
 from keyspread.errors import InputError
 from keyspread.spark import plan, spread
-from keyspread.spark.routing import planned_sql
+from keyspread.spark._routing import planned_sql
 from keyspread.streams import zipf
 
 pytestmark = pytest.mark.usefixtures("static")

@@ -9,7 +9,7 @@ pytest.importorskip("pyspark")
 
 from pyspark import cloudpickle
 
-from keyspread.spark.shipping import shipped
+from keyspread.spark._engine.capabilities import shipped
 
 # An interpreter without keyspread that reads the function as PySpark does.
 EXECUTOR = """

@@ -20,8 +20,8 @@ from keyspread import Settings
 from keyspread.errors import InputError
 from keyspread.operators import Count
 from keyspread.spark import Watch, aggregate, balance, plan, spread
-from keyspread.spark.routing.keys import key_columns
-from keyspread.spark.routing.options import Routing
+from keyspread.spark._routing.keys import key_columns
+from keyspread.spark._routing.options import Routing
 from keyspread.spark.spread import with_worker
 
 WORKERS = 5
@@ -358,15 +358,15 @@ def test_nothing_is_set_on_the_session(spark, rows):
 
 def test_the_library_uses_nothing_that_connect_does_not_have():
     package = Path(keyspread.__file__).parent
-    classic = ["spark/session.py", "spark/launch/java.py", "spark/kafka/client.py"]
+    classic = ["spark/session.py", "spark/_launch/java.py", "spark/kafka/connector.py"]
     classic += [
-        "spark/observation.py",
-        "spark/streaming/local_properties.py",
-        "spark/job_description.py",
-        "deployment/slots.py",
-        "job/gain.py",
-        "deployment/live/topics.py",
-        "cli/installation.py",
+        "spark/watch.py",
+        "spark/totals.py",
+        "spark/_engine/capabilities.py",
+        "paper/deployment/measure.py",
+        "run/gain.py",
+        "paper/live/topics.py",
+        "cli/common/installation.py",
     ]  # these ask for classic Spark, and can do without
     files = {file.relative_to(package).as_posix(): file.read_text() for file in package.rglob("*.py")}
     assert set(classic) < set(files)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from keyspread.errors import InputError
 from keyspread.streams import DriftingZipfStream, ZipfStream
-from keyspread.streams.encoded import Encoded
-from keyspread.streams.profile import Profile, profile
+from keyspread.streams.encoded import Encoded, Profile, profile
 
 
 def naive_hottest(messages, most):

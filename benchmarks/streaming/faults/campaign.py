@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from keyspread.spark.launch.cluster import Cluster
+from keyspread.spark._launch.cluster import Cluster
 
 from faults import disk
 from faults.fork_server import ForkServer

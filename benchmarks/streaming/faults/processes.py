@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keyspread.errors import KeyspreadError
-from keyspread.spark.launch.cluster import Cluster, running_processes
-from keyspread.spark.launch.java import SHORT_LIVED
+from keyspread.spark._launch.cluster import Cluster, running_processes
+from keyspread.spark._launch.java import SHORT_LIVED
 
 EXECUTORS, CORES = 3, 4
 HERE = Path(__file__).parent.parent
@@ -25,7 +25,7 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": SHORT,
     "spark.executor.extraJavaOptions": SHORT,
-    "spark.python.daemon.module": "keyspread.deployment.kernel_daemon",  # each Python worker starts with the kernels
+    "spark.python.daemon.module": "keyspread.paper.deployment.kernel_daemon",  # Python workers start with the kernels
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
     "spark.shuffle.io.retryWait": "100ms",  # do not wait long for a killed executor

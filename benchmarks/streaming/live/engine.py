@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka_broker import RegistryOutOfReachError, broker, connector_jars
 
-from keyspread.deployment.live.topics import Topics
+from keyspread.paper.live.topics import Topics
 from keyspread.spark import session
 from keyspread.spark.realtime import realtime_settings
 
@@ -42,7 +42,7 @@ def engine(slots: int, **settings: Any) -> Iterator[Engine]:
                 **{
                     "master": f"local[{slots}]",
                     "spark.jars": ",".join(map(str, jars)),
-                    "spark.python.daemon.module": "keyspread.deployment.kernel_daemon",
+                    "spark.python.daemon.module": "keyspread.paper.deployment.kernel_daemon",
                     **needed.application,
                     **needed.session,
                     **settings,

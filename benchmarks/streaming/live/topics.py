@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from keyspread.deployment.live.latency import Route
+from keyspread.paper.live.measure import Route
 from live.engine import Engine
 
 SOURCES = 4

@@ -12,20 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
+from keyspread.checks import checked_threshold, least_hot_count
 from keyspread.drawing.picture import Drawn, Picture, Trend, of_loads
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.kernels.balance import words_for
-from keyspread.kernels.tally import count_bits, tally
-from keyspread.online.sender import Sender
-from keyspread.online.settings import SenderSettings
-from keyspread.peers import Peer
-from keyspread.planned.look_ahead import plan_part
+from keyspread.kernels.planned_routing import count_bits, tally
 from keyspread.planned.plan import Plan
-from keyspread.planned.planner import plan
-from keyspread.schemes import Descriptor, Kind, resolve
+from keyspread.planned.planner import plan, plan_part
+from keyspread.sender.peers import Peer
+from keyspread.sender.registry import Descriptor, Kind, resolve
+from keyspread.sender.sender import Sender
+from keyspread.sender.settings import SenderSettings
 from keyspread.streams.encoded import Encoded, window_ends
-from keyspread.threshold import checked_threshold, least_hot_count
 
 _CHUNK = 1 << 18  # messages routed at once: their hashes and workers stay in the cache until they are tallied
 

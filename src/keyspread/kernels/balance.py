@@ -22,9 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyspread.kernels.array_types import Bits, Counts, Int
-from keyspread.kernels.compilation import entry, part
-from keyspread.kernels.intrinsics import trailing_zeros
+from keyspread.kernels.compilation import Bits, Counts, Int, entry, part, trailing_zeros
 
 _ONE, _NONE, _ALL = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
 _6, _63 = np.uint64(6), np.uint64(63)

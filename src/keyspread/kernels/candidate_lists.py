@@ -8,10 +8,8 @@ starts with the shorter one, and every list starts with the two workers that the
 
 import numpy as np
 
-from keyspread.kernels.array_types import Counts, Indices, Int, Keys
 from keyspread.kernels.balance import Balance, add, least_loaded
-from keyspread.kernels.compilation import entry, part
-from keyspread.kernels.intrinsics import trailing_zeros
+from keyspread.kernels.compilation import Counts, Indices, Int, Keys, entry, part, trailing_zeros
 from keyspread.kernels.mixing import candidate
 from keyspread.kernels.routing import Candidates, Identity, least_of_few
 from keyspread.kernels.summary import Summary, find

@@ -1,8 +1,7 @@
-"""How kernels are compiled, and where the compiled code is stored.
+"""Types of what kernels take and return. Numba ignores annotations: these are for readers and for mypy.
 
-`entry` marks a kernel that Python calls. It is stored on disk, so that only the first run on a machine compiles it.
-`part` marks a kernel that other kernels call. The name of the folder contains a hash of all kernel sources: Numba
-itself looks only at the file of the entry, and would run old code after a change in one of its parts.
+The element types are a contract, though: a kernel is compiled once per combination of element types, so a caller
+that passes another one waits for a compilation.
 """
 
 import hashlib
@@ -13,6 +12,38 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+Keys = npt.NDArray[np.uint64]
+"""Hashes of keys. Unsigned, because mixing is arithmetic modulo 2^64."""
+
+Bits = npt.NDArray[np.uint64]
+"""Rows of bits, one bit per worker: worker w is bit w % 64 of word w // 64."""
+
+Counts = npt.NDArray[np.int64]
+"""Loads, counts, weights: whole numbers that may be large."""
+
+Indices = npt.NDArray[np.int32]
+"""Numbers of workers, counters or rows. -1 stands for none."""
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+Int = int | np.int32 | np.int64
+"""One whole number. Compiled, a Python int is an np.int64; interpreted, they are different types."""
+
+
+# How kernels are compiled, and where the compiled code is stored.
+#
+# `entry` marks a kernel that Python calls. It is stored on disk, so that only the first run on a machine compiles it.
+# `part` marks a kernel that other kernels call. The name of the folder contains a hash of all kernel sources: Numba
+# itself looks only at the file of the entry, and would run old code after a change in one of its parts.
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -88,3 +119,39 @@ def part(function: Function) -> Function:
     It is always inlined. An array is passed as seven numbers, so a call with three arrays costs more than most parts.
     """
     return cast(Function, _njit(forceinline=True, **_OPTIONS)(function))
+
+
+# Machine instructions that Numba has no name for.
+
+
+# The functions below generate code. Their arguments are types and builders of Numba, which has no type hints.
+
+
+@intrinsic
+def _trailing_zeros(typing_context: Any, x: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
+        number = ir.IntType(32)
+        signature_of_prefetch = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        declare: Any = cgutils.get_or_insert_function
+        instruction = declare(builder.module, signature_of_prefetch, "llvm.prefetch.p0")
+        builder.call(instruction, [address, number(0), number(3), number(1)])  # to read, keep in all caches, data
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+trailing_zeros: Callable[[np.uint64], int] = cast(Any, _trailing_zeros)
+"""Return the position of the lowest bit that is set; undefined for 0. 0b1100 has 2."""
+
+prefetch: Callable[[npt.NDArray[np.generic], np.int64], None] = cast(Any, _prefetch)
+"""Start to load array[index] of a contiguous array, without waiting for it."""

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyspread.kernels.array_types import Counts, Flags, Indices, Keys
-from keyspread.kernels.compilation import entry
+from keyspread.kernels.compilation import Counts, Flags, Indices, Keys, entry
 from keyspread.kernels.mixing import candidate
 from keyspread.kernels.summary import TOTAL, Summary, offer
 

@@ -11,10 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyspread.kernels.array_types import Bits, Counts, Indices, Int, Keys
 from keyspread.kernels.balance import Balance, add, least_loaded, precedes, words_for
-from keyspread.kernels.compilation import entry, part
-from keyspread.kernels.intrinsics import prefetch
+from keyspread.kernels.compilation import Bits, Counts, Indices, Int, Keys, entry, part, prefetch
 from keyspread.kernels.mixing import candidate
 
 _ONE, _NONE = np.uint64(1), np.uint64(0)

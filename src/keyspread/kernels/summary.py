@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyspread.kernels.array_types import Counts, Indices, Int, Keys
-from keyspread.kernels.compilation import entry, part
+from keyspread.kernels.compilation import Counts, Indices, Int, Keys, entry, part
 from keyspread.kernels.mixing import GOLDEN
 
 # Summary.scalars: counters in use; sum of all weights; the current level and the end of the ring; which queue exists;

@@ -165,7 +165,7 @@ class RunHistory:
 
     def save(self, path: str) -> None:
         """Write the page as it is now to a file: the report of the run."""
-        from keyspread.live_page.render import render
+        from keyspread.live_page.server import render
 
         try:
             with open(path, "w", encoding="utf-8", newline="\n") as file:

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
-from keyspread.kernels import cuts, packing
-from keyspread.planned.head import Head
-from keyspread.planned.plan import Plan, buckets_of
+from keyspread.kernels import packing
+from keyspread.kernels import planned_routing as cuts
+from keyspread.planned.plan import Head, Plan, buckets_of
 
 _HALVINGS = 24  # steps of the search for the smallest slack that keeps a bound on moved messages
 

@@ -9,6 +9,8 @@ except ModuleNotFoundError as error:
         "keyspread.spark needs PySpark, which is not installed: pip install 'keyspread[spark,java]'"
     ) from error
 
+from keyspread.spark._joining.plan import JoinPlan
+from keyspread.spark._streaming.state import stream_settings
 from keyspread.spark.aggregate import aggregate
 from keyspread.spark.cogroup import cogroup
 from keyspread.spark.diagnose import diagnose
@@ -17,13 +19,11 @@ from keyspread.spark.for_write import for_write
 from keyspread.spark.join import join, plan_join
 from keyspread.spark.join_batches import join_batches
 from keyspread.spark.join_streams import join_streams
-from keyspread.spark.joining.plan import JoinPlan
 from keyspread.spark.plan import plan
 from keyspread.spark.session import session
 from keyspread.spark.spread import spread
-from keyspread.spark.streaming.stream_settings import stream_settings
-from keyspread.spark.streaming.stream_watch import StreamWatch
-from keyspread.spark.streaming.totals import Totals
+from keyspread.spark.stream_watch import StreamWatch
+from keyspread.spark.totals import Totals
 from keyspread.spark.watch import Watch, balance
 
 __all__ = [

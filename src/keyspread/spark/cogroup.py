@@ -10,20 +10,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from keyspread import checks
+from keyspread.checks import checked_threshold
 from keyspread.errors import InputError
-from keyspread.spark.capabilities import schema_of_ddl
-from keyspread.spark.failures import why
-from keyspread.spark.job_description import described
-from keyspread.spark.joining.counting import SIDES, count_sides
-from keyspread.spark.joining.keys import On, join_keys
-from keyspread.spark.joining.kinds import Kind
-from keyspread.spark.joining.numbering import Numbers, numbers_of
-from keyspread.spark.joining.partitions import checked_workers
-from keyspread.spark.joining.plan import JoinPlan, plan_of_counts
-from keyspread.spark.joining.sides import with_salts
-from keyspread.spark.joining.work import Work
-from keyspread.spark.routing.keys import check_frame, free_name, type_of
-from keyspread.threshold import checked_threshold
+from keyspread.spark._engine.capabilities import described, schema_of_ddl
+from keyspread.spark._engine.failures import why
+from keyspread.spark._joining.assembly import checked_workers
+from keyspread.spark._joining.counting import SIDES, Work, count_sides
+from keyspread.spark._joining.keys import Kind, On, join_keys
+from keyspread.spark._joining.numbering import Numbers, numbers_of
+from keyspread.spark._joining.plan import JoinPlan, plan_of_counts
+from keyspread.spark._joining.sides import with_salts
+from keyspread.spark._routing.keys import check_frame, free_name, type_of
 
 
 def cogroup(

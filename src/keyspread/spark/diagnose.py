@@ -1,20 +1,176 @@
-"""`diagnose`: which key of a DataFrame is skewed, by which values, and what to do about it."""
+"""`diagnose`: which keys are hot, counted and not guessed, and what spreading them would give."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
-from pyspark.sql import DataFrame
+import numpy.typing as npt
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
 
 from keyspread import checks
+from keyspread.checks import checked_threshold, least_hot_count
 from keyspread.diagnosis.data_findings import KeyLoad, data_diagnosis
 from keyspread.diagnosis.diagnosis import Diagnosis
+from keyspread.diagnosis.stages.finding import Finding
 from keyspread.errors import InputError
 from keyspread.planned.packing import Aim, Counts, place
-from keyspread.spark.job_description import described
-from keyspread.spark.routing.keys import Key, KeyColumn, key_columns, key_texts
-from keyspread.spark.routing.natural_load import NaturalLoad, natural_loads
-from keyspread.threshold import checked_threshold
+from keyspread.spark._engine.capabilities import described, quiet_analysis, to_arrow
+from keyspread.spark._routing.keys import Key, KeyColumn, column, key_columns, key_hash, key_texts
+from keyspread.spark._routing.plan_text import is_read_row_by_row
+from keyspread.spark.watch import key_text
+
+# The rows of every partition under Spark's own hash partitioning, and the hot keys, of several keys in one scan.
+#
+# Spark puts a row into partition `pmod(hash(key), n)`. Rows are counted by `pmod(hash(key), B·n)`: bucket b belongs to
+# partition b mod n, so the loads are exact; and a key is in one bucket, so a bucket below the threshold has no hot key.
+#
+#     look: the first rows tell which values may be hot (candidates)
+#     → count: one scan counts every candidate by itself, and all other rows by bucket, for all keys at once
+#     → look again, only if needed: at the rows of buckets that are heavy enough to contain a hot key that was missed
+
+
+_FINER = 64
+_ROWS_OF_A_LOOK = 20_000
+_MOST_CANDIDATES = 64
+"""Values per key that are compared with every row; more hot keys than that are found by the second look."""
+
+
+@dataclass(frozen=True)
+class HotValue:
+    """A hot key: its value as text (None for null), its hash and its rows."""
+
+    text: str | None
+    hash: int
+    rows: int
+
+
+@dataclass
+class NaturalLoad:
+    """The rows of one key: `buckets` without those of hot keys, which are in `hot`, hottest first."""
+
+    buckets: npt.NDArray[np.int64]
+    workers: int
+    hot: list[HotValue] = field(default_factory=list)
+    hot_buckets: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """Return the number of rows."""
+        return int(self.buckets.sum()) + sum(value.rows for value in self.hot)
+
+    @property
+    def partitions(self) -> npt.NDArray[np.int64]:
+        """Return the rows of every partition."""
+        whole = self.buckets.copy()
+        for value in self.hot:
+            whole[self.hot_buckets[value.hash]] += value.rows
+        summed: npt.NDArray[np.int64] = whole.reshape(-1, self.workers).sum(axis=0)
+        return summed
+
+
+def natural_loads(
+    df: DataFrame, keys: Sequence[Sequence[KeyColumn]], workers: int, threshold: float
+) -> list[NaturalLoad]:
+    """Count the rows of every key under `pmod(hash(key), workers)`, and its hot keys; each key is a list of columns."""
+    size = _FINER * workers
+    rows = df.select(*(part for number, key in enumerate(keys) for part in _parts(df, number, key, size)))
+    candidates = _look(rows, len(keys), threshold)
+    counted = [NaturalLoad(np.zeros(size, np.int64), workers) for _ in keys]
+    found: list[dict[int, tuple[int, int]]] = [{} for _ in keys]  # place of a candidate -> its bucket and rows
+    for number, bucket, candidate, many in _count(rows, candidates):
+        if candidate < 0:
+            counted[number].buckets[bucket] += many
+        else:
+            found[number][candidate] = (bucket, many)
+    for number, load in enumerate(counted):
+        total = int(load.buckets.sum()) + sum(many for _, many in found[number].values())
+        least = max(least_hot_count(threshold, total), 1)
+        for candidate, (bucket, many) in found[number].items():
+            text, hash_ = candidates[number][candidate]
+            _put(load, HotValue(text, hash_, many), bucket, many >= least)
+        heavy = np.flatnonzero(load.buckets >= least)
+        for text, hash_, bucket, many in _look_again(rows, number, heavy, least):
+            load.buckets[bucket] -= many
+            _put(load, HotValue(text, hash_, many), bucket, True)
+        load.hot.sort(key=lambda value: (-value.rows, value.hash))
+    return counted
+
+
+def _put(load: NaturalLoad, value: HotValue, bucket: int, hot: bool) -> None:
+    if hot:
+        load.hot.append(value)
+        load.hot_buckets[value.hash] = bucket
+    else:
+        load.buckets[bucket] += value.rows
+
+
+def _parts(df: DataFrame, number: int, key: Sequence[KeyColumn], size: int) -> list[Column]:
+    """Return the bucket of a key under Spark's partitioning, its 64-bit hash, and its value."""
+    columns = [column(df, part) for part in key]
+    return [
+        F.pmod(F.hash(*columns), F.lit(size)).alias(f"bucket{number}"),
+        key_hash(df, key).alias(f"hash{number}"),
+        key_text(df, key).alias(f"text{number}"),
+    ]
+
+
+def _look(rows: DataFrame, keys: int, threshold: float) -> list[list[tuple[str | None, int]]]:
+    """Return the values that are frequent among the first rows, most frequent first, with their hashes."""
+    if not is_read_row_by_row(rows):
+        return [[] for _ in range(keys)]
+    seen = to_arrow(rows.limit(_ROWS_OF_A_LOOK))
+    found = []
+    for number in range(keys):
+        hashes = np.asarray(seen[f"hash{number}"], np.int64)
+        distinct, first, many = np.unique(hashes, return_index=True, return_counts=True)
+        often = np.flatnonzero((many > 1) & (many >= threshold / 3 * hashes.size))
+        often = often[np.argsort(-many[often], kind="stable")][:_MOST_CANDIDATES]
+        texts = seen[f"text{number}"]
+        found.append([(texts[int(first[place])].as_py(), int(distinct[place])) for place in often])
+    return found
+
+
+def _count(rows: DataFrame, candidates: list[list[tuple[str | None, int]]]) -> list[tuple[int, int, int, int]]:
+    """Return key, bucket, candidate (-1: none) and rows of every group, in one scan for all keys."""
+    groups = []
+    for number, values in enumerate(candidates):
+        # As SQL text, because `array_position` takes no column before Spark 4.0.
+        hashes = ", ".join(f"CAST({hash_} AS BIGINT)" for _, hash_ in values)
+        place = F.expr(f"CAST(array_position(array({hashes}), hash{number}) AS INT) - 1" if values else "-1")
+        groups.append(
+            F.struct(F.lit(number).alias("key"), F.col(f"bucket{number}").alias("bucket"), place.alias("place"))
+        )
+    if len(groups) == 1:
+        one = rows.select(groups[0].alias("one"))
+    else:
+        one = rows.select(F.explode(F.array(*groups)).alias("one"))
+    table = to_arrow(one.select("one.*").groupBy("key", "bucket", "place").agg(F.count(F.lit(1)).alias("rows")))
+    columns = [table[name].to_pylist() for name in ("key", "bucket", "place", "rows")]
+    return list(zip(*columns, strict=True))
+
+
+def _look_again(
+    rows: DataFrame, number: int, heavy: npt.NDArray[np.int64], least: float
+) -> list[tuple[str | None, int, int, int]]:
+    """Return the hot keys in these buckets that the first look did not know. Reads nothing if there are none."""
+    if not heavy.size:
+        return []
+    bucket, hash_, text = (f"{name}{number}" for name in ("bucket", "hash", "text"))
+    table = to_arrow(
+        rows.where(F.col(bucket).isin(heavy.tolist()))
+        .groupBy(bucket, hash_)
+        .agg(F.count(F.lit(1)).alias("rows"), F.first(text).alias("text"))
+        .where(F.col("rows") >= least)
+    )
+    columns = [table[name].to_pylist() for name in ("text", hash_, bucket, "rows")]
+    return list(zip(*columns, strict=True))
+
+
+# `diagnose`: which key of a DataFrame is skewed, by which values, and what to do about it.
 
 
 def diagnose(
@@ -115,3 +271,80 @@ def _load(name: tuple[str, ...], counted: NaturalLoad, workers: int) -> KeyLoad:
         planned=int(planned.loads.max(initial=0)),
         pieces=pieces,
     )
+
+
+# From the log to the key: count the key columns that a log named in the data, to know the hot keys as values.
+
+
+_WORKERS = 200
+_Key = tuple[tuple[str, ...], tuple[str, ...]]
+"""The columns of a key, and what they are in the data: two queries may give one name to different things."""
+
+
+def with_values(diagnoses: Sequence[Diagnosis], df: DataFrame, *, sample: float | None = None) -> list[Diagnosis]:
+    """Return the diagnoses with the hot keys of every finding of skew, as far as the data has its columns.
+
+    A key that the job computed (`customer % 50`) is computed again. A key that cannot be found in the data gets a note.
+    """
+    asked = {(_key(finding), _workers(finding)) for diagnosis in diagnoses for finding in diagnosis.skew}
+    values: dict[tuple[_Key, int], tuple[dict[str, Any], ...]] = {}
+    missing: dict[_Key, str] = {}
+    for workers in sorted({workers for _, workers in asked}):
+        keys: dict[_Key, list[KeyColumn]] = {}
+        for key in sorted(key for key, needed in asked if needed == workers):
+            try:
+                keys[key] = _in_data(df, *key)
+            except InputError as error:
+                missing[key] = str(error)
+        if keys:
+            # One scan for all keys with this number of partitions.
+            different = {tuple(key_texts(columns)): columns for columns in keys.values()}
+            counted = candidate_keys(df, list(different.values()), workers, sample=sample)
+            by_name = {finding.keys: finding.values for finding in counted.findings}
+            values |= {(key, workers): by_name[tuple(key_texts(columns))] for key, columns in keys.items()}
+    return [_filled(diagnosis, values, missing) for diagnosis in diagnoses]
+
+
+def _workers(finding: Finding) -> int:
+    return finding.partitions or finding.tasks or _WORKERS
+
+
+def _in_data(df: DataFrame, columns: Sequence[str], definitions: Sequence[str]) -> list[KeyColumn]:
+    """Return the key as columns of the data: those that the job read, or what it computed of them.
+
+    The name of a key column alone is not enough: the job may have given it to something else.
+    """
+    names = {name.lower() for name in df.columns}
+    key: list[KeyColumn] = []
+    for name, definition in zip(columns, definitions, strict=True):
+        if not definition:
+            raise InputError(
+                f"{name!r} is not counted: the log does not show that it is a column as it was read, nor exactly how "
+                "it is computed; keyspread diagnose DATA --key COLUMN counts a column of the data"
+            )
+        if definition.lower() in names:
+            key.append(definition)
+            continue
+        try:
+            with quiet_analysis():
+                df.select(F.expr(definition))
+        except AnalysisException:
+            what = f"column {name!r}" if definition == name else f"{definition!r}, which {name!r} is made of"
+            raise InputError(f"the data has no {what}; its columns are {', '.join(df.columns)}") from None
+        key.append(F.expr(definition))
+    return list(key_columns(df, key))
+
+
+def _filled(
+    diagnosis: Diagnosis, values: dict[tuple[_Key, int], tuple[dict[str, Any], ...]], missing: dict[_Key, str]
+) -> Diagnosis:
+    findings = tuple(
+        replace(finding, values=values.get((_key(finding), _workers(finding)), finding.values))
+        for finding in diagnosis.findings
+    )
+    notes = dict.fromkeys(missing[key] for key in map(_key, diagnosis.skew) if key in missing)
+    return replace(diagnosis, findings=findings, notes=(*diagnosis.notes, *notes))
+
+
+def _key(finding: Finding) -> _Key:
+    return finding.columns, finding.definitions

@@ -1,5 +1,12 @@
-"""`for_write`: rows in the partitions of even writers, so that a partitioned write has few files of the wanted size."""
+"""`for_write`: even writers and few files, for a DataFrame that is written in partitions.
 
+bytes of a row (measured on a sample)  →  files of each value  →  files packed into writers  →  spread by that plan
+"""
+
+import heapq
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,15 +17,142 @@ from pyspark.sql import types as T
 from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.kernels.planned_routing import SLOTS
-from keyspread.planned.head import HotKey
-from keyspread.planned.plan import Plan
+from keyspread.planned.plan import HotKey, Plan
 from keyspread.planned.planner import BUCKETS_PER_WORKER
-from keyspread.spark.capabilities import to_arrow
-from keyspread.spark.job_description import described
-from keyspread.spark.routing.file_packing import PackedFiles, fewest_files, pack
-from keyspread.spark.routing.keys import check_frame, key_columns, key_hash, type_of
-from keyspread.spark.routing.row_bytes import bytes_of_row, size_in_bytes
+from keyspread.spark._engine.capabilities import described, to_arrow
+from keyspread.spark._routing.keys import check_frame, key_columns, key_hash, quoted, type_of
 from keyspread.spark.spread import spread
+
+# The size of a row: about the bytes that it takes in a file before compression.
+
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_WIDTHS: dict[type[T.DataType], int] = {
+    T.BooleanType: 1,
+    T.ByteType: 1,
+    T.ShortType: 2,
+    T.IntegerType: 4,
+    T.FloatType: 4,
+    T.DateType: 4,
+}
+
+
+def size_in_bytes(name: str, value: Any) -> int:
+    """Return a size such as "256MB" or "64m" in bytes; a whole number is one already.
+
+    >>> size_in_bytes("target", "256MB"), size_in_bytes("target", 1000)
+    (268435456, 1000)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?\s*", str(value), re.IGNORECASE)
+    size = 0.0 if found is None else float(found[1]) * _UNITS[found[2].lower()]
+    if isinstance(value, (bool, float)) or not 1 <= size < 2**63:
+        raise InputError(f"{name} must be a size such as '256MB', or a number of bytes, got {value!r:.100}")
+    return int(size)
+
+
+def bytes_of_row(df: DataFrame, without: set[str]) -> str:
+    """Return the bytes of a row as SQL; columns `without` are in the path of a file, not in it."""
+    fixed, texts = 0, []
+    for field in df.schema.fields:
+        if field.name.lower() in without:
+            continue
+        kind, name = field.dataType, quoted(field.name)
+        if isinstance(kind, (T.StringType, T.BinaryType)):
+            texts.append(f"coalesce(octet_length({name}), 0)")
+            fixed += 4
+        elif isinstance(kind, (T.StructType, T.ArrayType, T.MapType)):
+            texts.append(f"coalesce(octet_length(to_json(named_struct('value', {name}))), 0)")
+        elif isinstance(kind, T.DecimalType):
+            fixed += 8 if kind.precision <= 18 else 16
+        else:
+            fixed += _WIDTHS.get(type(kind), 8)
+    return " + ".join([f"{max(fixed, 1)}L", *texts])
+
+
+# Packing of files onto writers: as few files as the target size allows, and writers with even loads.
+#
+# A value of the partition columns that is larger than the target is cut into equal files of at most the target size.
+# Files go to writers, largest first, each to the least loaded one. The number of writers is the largest one for which
+# that comes out even.
+
+
+_EVEN = 1.1  # the busiest writer, as a multiple of the mean load
+_STEP = 0.9  # between the numbers of writers that are tried
+
+
+@dataclass(frozen=True)
+class PackedFiles:
+    """The files of each value, in the order of the values: their writers, once per file. `loads` are in bytes."""
+
+    writers: int
+    files: list[list[int]]
+    loads: list[float]
+
+    @property
+    def busiest(self) -> float:
+        """The largest load of a writer, as a multiple of the mean."""
+        return max(self.loads) * len(self.loads) / max(sum(self.loads), 1e-9)
+
+
+def fewest_files(sizes: Sequence[float], target: float, writers: int | None = None) -> int:
+    """Return the number of files: the size of each value, rounded up to whole files, at most one per writer.
+
+    >>> fewest_files([10, 250, 100], target=100)
+    5
+    """
+    whole = np.maximum(np.ceil(np.asarray(sizes, float) / target - 1e-9), 1)
+    return int(np.minimum(whole, np.inf if writers is None else writers).sum())
+
+
+def pack(sizes: Sequence[float], target: float, file_cost: float, writers: int | None = None) -> PackedFiles:
+    """Return the files of values with these sizes, on `writers` writers or on as many as can be even.
+
+    >>> packed = pack([400, 60, 40], target=100, file_cost=0)
+    >>> packed.writers, packed.files[0], packed.loads
+    (5, [0, 1, 2, 3], [100.0, 100.0, 100.0, 100.0, 100.0])
+    """
+    if writers is not None:
+        return _placed(sizes, target, writers, file_cost)
+    tried = max(1, int(np.ceil(sum(sizes) / target - 1e-9)))
+    best = _placed(sizes, target, tried, file_cost)
+    # A value has one file per writer: with fewer writers than it has files, they would be larger than the target.
+    least = max((files_of(size, target) for size in sizes), default=1)
+    while best.busiest > _EVEN and tried > least:
+        tried = max(least, min(tried - 1, int(tried * _STEP)))
+        fewer = _placed(sizes, target, tried, file_cost)
+        best = fewer if fewer.busiest < best.busiest else best
+    return best
+
+
+def files_of(size: float, target: float) -> int:
+    """Return the number of files of a value.
+
+    >>> files_of(250, target=100), files_of(0, target=100)
+    (3, 1)
+    """
+    return max(1, int(np.ceil(size / target - 1e-9)))
+
+
+def _placed(sizes: Sequence[float], target: float, writers: int, file_cost: float) -> PackedFiles:
+    """Place the files of each value on the least loaded writers, the largest files first."""
+    # Two files of one value on one writer would be one file.
+    parts = [(size / many, many) for size in sizes for many in [min(files_of(size, target), writers)]]
+    heap = [(0.0, 0, writer) for writer in range(writers)]
+    files: list[list[int]] = [[] for _ in sizes]
+    for number in sorted(range(len(sizes)), key=lambda one: (-parts[one][0], one)):
+        size, many = parts[number]
+        taken = [heapq.heappop(heap) for _ in range(many)]
+        files[number] = [writer for _, _, writer in taken]
+        for load, own, writer in taken:
+            heapq.heappush(heap, (load + size + file_cost, own + 1, writer))
+    loads = [0.0] * writers
+    for load, _, writer in heap:
+        loads[writer] = load
+    return PackedFiles(writers, files, loads)
+
+
+# `for_write`: rows in the partitions of even writers, so that a partitioned write has few files of the wanted size.
+
 
 _MOST_VALUES = 100_000
 _MOST_FILES = 200_000  # each is a piece of the plan, and a task that writes it

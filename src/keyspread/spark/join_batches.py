@@ -6,11 +6,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from keyspread.errors import InputError
+from keyspread.spark._joining.assembly import Condition
+from keyspread.spark._joining.keys import On, pairs_of
+from keyspread.spark._joining.plan import JoinPlan
+from keyspread.spark._routing.keys import key_columns
 from keyspread.spark.join import JoinOptions, join
-from keyspread.spark.joining.assembly import Condition
-from keyspread.spark.joining.keys import On, pairs_of
-from keyspread.spark.joining.plan import JoinPlan
-from keyspread.spark.routing.keys import key_columns
 from keyspread.spark.watch import Watch
 
 Sink = Callable[[DataFrame, int], Any]

@@ -7,16 +7,15 @@ from types import MappingProxyType
 from pyspark.sql import DataFrame
 
 from keyspread import checks
+from keyspread.checks import checked_threshold
 from keyspread.errors import InputError
 from keyspread.planned.packing import Aim, place
 from keyspread.planned.plan import Plan
 from keyspread.planned.planner import bucket_count, cut_by_cells
-from keyspread.spark.job_description import described
-from keyspread.spark.routing.counting import HASH, WEIGHT, Counted, count, look
-from keyspread.spark.routing.file_sample import sample_files
-from keyspread.spark.routing.keys import Key, KeyColumn, key_columns, key_hash, key_texts
-from keyspread.spark.routing.weights import Weight, weight_column
-from keyspread.threshold import checked_threshold
+from keyspread.spark._engine.capabilities import described
+from keyspread.spark._routing.counting import HASH, WEIGHT, Counted, count, look, sample_files
+from keyspread.spark._routing.keys import Key, KeyColumn, key_columns, key_hash, key_texts
+from keyspread.spark._routing.options import Weight, weight_column
 
 
 def plan(

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from keyspread.errors import ExtraMissingError, InputError
-from keyspread.spark.launch.java import use_java
-from keyspread.spark.launch.stderr import StartupErrors
+from keyspread.spark._launch.java import use_java
+from keyspread.spark._launch.master import StartupErrors
 
 _DEFAULTS = {
     "spark.app.name": "keyspread",
@@ -29,7 +29,7 @@ _DEFAULTS = {
 }
 # Stopping a streaming query in mid-batch can overflow a stack of the default size, which prints a long trace.
 _STACK = "-Xss16m"
-_LOG4J = Path(__file__).parent / "launch" / "log4j2.properties"
+_LOG4J = Path(__file__).parent / "_launch" / "log4j2.properties"
 _SHORT = {"master": "spark.master", "app_name": "spark.app.name", "remote": "spark.remote"}
 _CONNECT_CLIENT = ("spark.sql.", "spark.remote", "spark.app.name")
 

@@ -6,21 +6,18 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from keyspread.errors import InputError
-from keyspread.online.settings import Settings
 from keyspread.planned.plan import Plan
-from keyspread.schemes import LOOK_AHEAD, PLANNED, Kind
+from keyspread.sender.registry import LOOK_AHEAD, PLANNED, Kind
+from keyspread.sender.settings import Settings
+from keyspread.spark._routing.exchange import move, tags_of
+from keyspread.spark._routing.keys import Key, KeyColumn, free_name, in_sql, key_columns, key_hash
+from keyspread.spark._routing.options import Routing, Weight, weight_column
+from keyspread.spark._routing.planned_sql import as_column, bucket_of, look_up, with_planned_worker
+from keyspread.spark._routing.repeatable import repeatable_order
+from keyspread.spark._routing.senders import python_worker
 from keyspread.spark.plan import count_rows
-from keyspread.spark.realtime.spread_records import DEFAULT_SCHEME, spread_records
-from keyspread.spark.routing.exchange import move
-from keyspread.spark.routing.keys import Key, KeyColumn, free_name, in_sql, key_columns, key_hash
-from keyspread.spark.routing.options import Routing
-from keyspread.spark.routing.planned_sql import bucket_of, with_planned_worker
-from keyspread.spark.routing.row_order import repeatable_order
-from keyspread.spark.routing.senders import python_worker
-from keyspread.spark.routing.tables import as_column, look_up
-from keyspread.spark.routing.tags import tags_of
-from keyspread.spark.routing.weights import Weight, weight_column
-from keyspread.spark.streaming.stream_watch import StreamWatch
+from keyspread.spark.realtime.records import DEFAULT_SCHEME, spread_records
+from keyspread.spark.stream_watch import StreamWatch
 from keyspread.spark.watch import Watch
 
 _BY_KEY_ALONE = "key"  # the only online scheme for which the order of rows does not matter

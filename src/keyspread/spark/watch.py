@@ -4,25 +4,27 @@ A `Watch` counts the rows while the job runs (Spark's `observe`). `balance` runs
 `streaming/stream_watch.py`.
 """
 
+import contextlib
+import re
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyspark.sql import Column, DataFrame
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from keyspread import checks
 from keyspread.drawing.picture import Drawn, Picture, hottest_table, of_loads
-from keyspread.errors import InputError
+from keyspread.errors import InputError, KeyspreadError
 from keyspread.evaluation import metrics
-from keyspread.spark.aggregation.way import Way
-from keyspread.spark.capabilities import can_observe, has_function
-from keyspread.spark.observation import Observed
-from keyspread.spark.observed_counts import damaged, histogram, read_counts, top_items
-from keyspread.spark.routing.keys import Key, KeyColumn, column, key_columns
-from keyspread.spark.routing.options import Routing
+from keyspread.spark._engine.capabilities import can_observe, has_function
+from keyspread.spark._routing.keys import Key, KeyColumn, column, key_columns
+from keyspread.spark._routing.options import Routing, Way
 
 _TOP = "approx_top_k"
 TRACKED = 10_000  # items in the sketch of the hottest keys: a count may be off by rows / 7,500
@@ -229,3 +231,121 @@ def _counted(rows: DataFrame, hottest: int) -> list[Any]:
 
 def _pairs(counts: Any) -> tuple[tuple[str | None, int], ...]:
     return tuple((item[0], int(item[1])) for item in counts or ())
+
+
+# What Spark observed of the rows of a DataFrame, without waiting for an action that never comes.
+
+
+_IDLE = 5.0  # seconds without a job after which nothing will be observed any more
+
+
+class Observed:
+    """The result of one `Observation`."""
+
+    def __init__(self) -> None:
+        self.observation = Observation()
+        self._reader: threading.Thread | None = None
+
+    def values(self) -> dict[str, Any]:
+        """Return what the first action observed, nothing if it had no rows; wait while it runs.
+
+        Raise an `InputError` if no action has run. Over Spark Connect nothing is observed then.
+        """
+        if isinstance(self.observation, Observation):  # of classic Spark, which waits forever if nothing is observed
+            self._wait()
+        try:
+            return self.observation.get
+        except Py4JError as error:
+            # If Spark knows beforehand that there are no rows, it skips the observation and fails to read it here.
+            if "toPyRow" not in str(error):
+                raise
+            return {}
+
+    def _wait(self) -> None:
+        if self._reader is None:
+            self._reader = threading.Thread(target=self._read, daemon=True)
+            self._reader.start()
+        jobs = SparkSession.active().sparkContext.statusTracker()
+        idle_since = time.monotonic()
+        while self._reader.is_alive():
+            self._reader.join(0.05)
+            if jobs.getActiveJobsIds():
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since > _IDLE:
+                raise InputError(
+                    "this watch has seen nothing: run the DataFrame that spread or aggregate returned, then read the "
+                    "watch. (Before Spark 4.1 a DataFrame without rows may not be seen either; keyspread.spark.balance "
+                    "counts it.)"
+                )
+
+    def _read(self) -> None:
+        with contextlib.suppress(Exception):  # whoever asks for the values gets the error
+            self.observation.get  # noqa: B018
+
+
+# Counts per item as an observed value: a text that Spark writes without shared state.
+#
+# Spark may read one observed value in two threads at once (over Connect: the query's own and a listener's). Its JSON
+# writer cannot bear that: with 2,000 workers on Spark 4.0, 68 of 400 queries failed. A cast to text has no state, but
+# even then the row that carries it is shared, and 1 of 400 arrived damaged. So a reader checks what it gets.
+
+
+_NULL = "\\N"
+# Spark writes [{item, count}, …], or square brackets for all if it is told to write like its oldest versions.
+_ESCAPES = {"\\": "\\\\", "}": "\\)", "]": "\\>"}
+_ITEM = r"[{\[]([^}\]]*), ([0-9.E]+)[}\]]"
+_ITEMS = re.compile(f"[#=]\\[(?:{_ITEM}(?:, {_ITEM})*)?\\]", re.DOTALL)
+_EACH = re.compile(f"{_ITEM}(?:, |$)", re.DOTALL)
+
+
+def top_items(item: Column, many: int, tracked: int, *, is_text: bool) -> Column:
+    """Return an aggregate that counts the `many` most frequent items of a column; read its value with `read_counts`."""
+    if is_text:
+        for written, escaped in _ESCAPES.items():
+            item = F.replace(item, F.lit(written), F.lit(escaped))
+        item = F.coalesce(item, F.lit(_NULL))
+    counted = F.call_function("approx_top_k", item, F.lit(many), F.lit(max(tracked, many)))
+    return F.concat(F.lit("=" if is_text else "#"), counted.cast("string"))
+
+
+def histogram(item: Column, many: int) -> Column:
+    """Return the same of a column with at most `many` different numbers, where Spark has no `approx_top_k`.
+
+    After the merge of two parts, Spark may say 2.9999999999 for 3, and may have a number twice.
+    """
+    counted = F.call_function("histogram_numeric", item.cast("double"), F.lit(max(many, 2)))  # Spark takes no less
+    return F.concat(F.lit("#"), counted.cast("string"))
+
+
+def read_counts(text: str | None) -> list[tuple[str | None, float]]:
+    """Return each item as text and its count, in Spark's order. Raise an error if the text is damaged.
+
+    >>> read_counts("#[{3, 17}, {null, 2}]")
+    [('3', 17.0), (None, 2.0)]
+    >>> read_counts("=[{a, {b\\\\), 17}, {null, 3}, {\\\\N, 2}]")
+    [('a, {b}', 17.0), ('null', 3.0), (None, 2.0)]
+    """
+    if text is None:
+        return []
+    if not _ITEMS.fullmatch(text):
+        raise damaged()
+    read = _number if text[0] == "#" else _text
+    return [(read(item), float(count)) for item, count in _EACH.findall(text[2:-1])]
+
+
+def damaged() -> KeyspreadError:
+    """Return the error of a reader that got something else than what Spark counted."""
+    return KeyspreadError(
+        "Spark returned the counts of this watch damaged, because two of its threads read them at once; the rows "
+        "themselves are right. Count them with keyspread.spark.balance, or run them again with a new watch."
+    )
+
+
+def _number(item: str) -> str | None:
+    return None if item in ("null", "") else item
+
+
+def _text(item: str) -> str | None:
+    if item == _NULL:
+        return None
+    return re.sub(r"\\(.)", lambda found: {")": "}", ">": "]"}.get(found[1], found[1]), item)

@@ -4,16 +4,17 @@ A stream is described by a recipe (`ZipfStream`, `DriftingZipfStream`, `FileStre
 into memory as an `Encoded` stream, which is what a simulation reads.
 """
 
-from keyspread.streams.encoded import Encoded
-from keyspread.streams.generated.catalog import named_stream
-from keyspread.streams.generated.drift import DriftingZipfStream
-from keyspread.streams.generated.generator import GeneratedStream
-from keyspread.streams.generated.lookalikes import ORIGINALS, look_alike
-from keyspread.streams.generated.writer import write_stream
-from keyspread.streams.generated.zipf import ZipfRanks, ZipfStream, zipf, zipf_probabilities
-from keyspread.streams.profile import Profile, profile
-from keyspread.streams.readers.files import FileStream, Malformed, Stream, read_stream
-from keyspread.streams.readers.paths import find_streams, total_bytes
+from keyspread.streams.catalog import ORIGINALS, look_alike, named_stream, write_stream
+from keyspread.streams.encoded import Encoded, Profile, profile
+from keyspread.streams.files import FileStream, Malformed, Stream, find_streams, read_stream, total_bytes
+from keyspread.streams.generated import (
+    DriftingZipfStream,
+    GeneratedStream,
+    ZipfRanks,
+    ZipfStream,
+    zipf,
+    zipf_probabilities,
+)
 
 __all__ = [
     "ORIGINALS",

@@ -15,9 +15,9 @@ pytest.importorskip("typer")
 
 from keyspread.cli import main
 from keyspread.cli.screens.bench import show_live
-from keyspread.deployment.live import bench
+from keyspread.paper.live import measure as bench
 from keyspread.spark import kafka
-from keyspread.spark.launch.cluster import running_processes
+from keyspread.spark._launch.cluster import running_processes
 
 SMALL = ["--workers", "2", "--senders", "2", "--skews", "2.0", "--seconds", "0.1", "--repetitions", "1"]
 

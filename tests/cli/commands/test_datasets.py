@@ -10,9 +10,10 @@ import pytest
 
 pytest.importorskip("typer")
 
-from keyspread.cli import input_stream, main
+from keyspread.cli import main
+from keyspread.cli.common import input_stream
 from keyspread.streams import ORIGINALS, ZipfRanks, ZipfStream, read_stream
-from keyspread.streams.profile import profile
+from keyspread.streams.encoded import profile
 
 SMALL = ["--messages", "2e4", "--keys", "1e3"]
 

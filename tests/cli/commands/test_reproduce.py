@@ -26,7 +26,7 @@ def run(capsys, monkeypatch):
 
 
 def test_computed_figures_need_no_spark(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("keyspread.cli.spark_session.spark_session", None)  # a call would fail
+    monkeypatch.setattr("keyspread.cli.common.session.spark_session", None)  # a call would fail
     code, out, err = run("3", "fig-6", "--out", tmp_path)
     assert (code, err) == (0, "")
     assert "At least 80 % fewer" in out

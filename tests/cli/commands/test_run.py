@@ -15,7 +15,9 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("typer")
 
-from keyspread.cli import interruption, main, standard_error
+from keyspread.cli import main
+from keyspread.cli.common import session as interruption
+from keyspread.cli.common import session as standard_error
 
 SMALL = ["run", "--messages", "5e3", "--keys", "200", "--workers", "4"]
 ENTRY = "import sys; from keyspread.cli import main; sys.exit(main())"

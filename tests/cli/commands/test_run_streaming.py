@@ -17,10 +17,11 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("typer")
 
-from keyspread.cli import interruption, main
+from keyspread.cli import main
 from keyspread.cli.commands.run_streaming import page_address
+from keyspread.cli.common import session as interruption
 from keyspread.errors import InputError
-from keyspread.job.stream_job import check_same_run
+from keyspread.run.stream import check_same_run
 from keyspread.streams import DriftingZipfStream
 
 DRIFT = ["--input", "drift", "--keys", "300", "--skew", "1.3", "--option", "every=700", "--option", "seed=3"]
@@ -186,7 +187,7 @@ def test_the_address_of_the_page(text, address):
 )
 def test_a_mistake_is_exit_code_2_and_one_line_before_spark_starts(capsys, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("keyspread.cli.spark_session.spark_session", None)
+    monkeypatch.setattr("keyspread.cli.common.session.spark_session", None)
     for folder in ("folder", "foreign/offsets", "results/batch=0"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "a.csv").write_text("key\na\n")

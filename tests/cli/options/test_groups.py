@@ -10,7 +10,7 @@ pytest.importorskip("typer")
 import typer
 from typer.testing import CliRunner
 
-from keyspread.cli.options.groups import option_groups
+from keyspread.cli.options.command import option_groups
 
 
 @dataclass(frozen=True)

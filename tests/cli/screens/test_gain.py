@@ -7,12 +7,12 @@ pytest.importorskip("pyspark")
 pytest.importorskip("rich")
 
 from keyspread.cli.screens.gain import show, verdict
-from keyspread.cli.screens.job_result import show as show_result
-from keyspread.cli.screens.job_result import verdict as verdict_of_scheme
-from keyspread.job.batch_job import HotKey, JobResult, Outcome
-from keyspread.job.gain import Gain
-from keyspread.job.sources import Source
-from keyspread.job.work import Work
+from keyspread.cli.screens.pipeline import show as show_result
+from keyspread.cli.screens.pipeline import verdict as verdict_of_scheme
+from keyspread.run.gain import Gain
+from keyspread.run.pipeline import HotKey, JobResult, Outcome
+from keyspread.run.sources import Source
+from keyspread.run.three_ways import Work
 
 KEYS = ["x" * 200, "", "Größe\nzwei", None, "[b]bold[/b]\x1b[31m"]
 HOTTEST = tuple(HotKey({"k": key}, 4_000_000_000, 2000) for key in KEYS)

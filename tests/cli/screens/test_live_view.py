@@ -10,8 +10,8 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from keyspread.cli.screens.live_view import BatchLines, LivePicture, draw_live
-from keyspread.spark.streaming.stream_watch import BatchSeen
+from keyspread.cli.screens.pipeline import BatchLines, LivePicture, draw_live
+from keyspread.spark.stream_watch import BatchSeen
 
 KEYS = (("x" * 200, 400), (None, 300), ("", 200), ("[b]bold[/b]\n\x1b[31m", 100))
 

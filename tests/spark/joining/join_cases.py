@@ -12,13 +12,12 @@ from functools import reduce
 
 from pyspark.sql import functions as F
 
-from keyspread.spark.joining.assembly import Join
-from keyspread.spark.joining.counting import fingerprint
-from keyspread.spark.joining.grid import may_cut
-from keyspread.spark.joining.keys import join_keys
-from keyspread.spark.joining.kinds import Kind
-from keyspread.spark.joining.plan import HotJoinKey, JoinPlan
-from keyspread.spark.routing.row_order import PROTECTION, is_protected
+from keyspread.spark._joining.assembly import Join
+from keyspread.spark._joining.counting import fingerprint
+from keyspread.spark._joining.grid import may_cut
+from keyspread.spark._joining.keys import Kind, join_keys
+from keyspread.spark._joining.plan import HotJoinKey, JoinPlan
+from keyspread.spark._routing.repeatable import PROTECTION, is_protected
 
 HOWS = [kind.value for kind in Kind]
 CONDITION = "(v + w) % 3 < 2"
@@ -206,14 +205,14 @@ def main(seconds, seed):
 
 
 def has_collations(spark):
-    from keyspread.spark.capabilities import has_function
+    from keyspread.spark._engine.capabilities import has_function
 
     return has_function(spark, "collation")
 
 
 def settings():
     """Return what makes tiny jobs fast, and joins shuffle."""
-    from keyspread.spark.launch.java import SHORT_LIVED
+    from keyspread.spark._launch.java import SHORT_LIVED
 
     return {
         "spark.sql.shuffle.partitions": PARTITIONS,

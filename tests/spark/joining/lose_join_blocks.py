@@ -11,7 +11,7 @@ from lose_shuffle_blocks import UNPROTECTED
 
 from frames import HOT
 from keyspread.spark import join, session
-from keyspread.spark.launch.cluster import Cluster
+from keyspread.spark._launch.cluster import Cluster
 
 WORKERS, ROWS = 4, 6_000
 HOWS = ("inner", "left", "full", "left_anti")

@@ -10,11 +10,10 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import functions as F
 
-from keyspread.spark.joining.grid import Rows, ends_of, may_cut, place
-from keyspread.spark.joining.kinds import Kind
-from keyspread.spark.joining.salts import partitions_of, salts_of
-from keyspread.spark.joining.work import Work
-from keyspread.spark.routing.tags import spark_hash
+from keyspread.spark._joining.counting import Work, partitions_of, salts_of
+from keyspread.spark._joining.grid import Rows, ends_of, may_cut, place
+from keyspread.spark._joining.keys import Kind
+from keyspread.spark._routing.exchange import spark_hash
 
 INNER = Work(Kind.INNER, 1.0, False)
 

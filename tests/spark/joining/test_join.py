@@ -197,7 +197,7 @@ def test_a_broadcast_is_left_to_spark(left, right):
 
 
 def plan_text(df):
-    from keyspread.spark.routing.plan_text import physical_plan
+    from keyspread.spark._routing.plan_text import physical_plan
 
     return physical_plan(df)
 

@@ -5,10 +5,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from keyspread.spark.joining.counting import count_sides
-from keyspread.spark.joining.keys import join_keys
-from keyspread.spark.joining.kinds import Kind
-from keyspread.spark.joining.work import Work
+from keyspread.spark._joining.counting import Work, count_sides
+from keyspread.spark._joining.keys import Kind, join_keys
 
 N = 8
 

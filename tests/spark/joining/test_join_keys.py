@@ -12,8 +12,8 @@ from pyspark.sql import types as T
 
 from frames import setting
 from keyspread.spark import Watch, join
-from keyspread.spark.joining.counting import fingerprint
-from keyspread.spark.joining.keys import join_keys
+from keyspread.spark._joining.counting import fingerprint
+from keyspread.spark._joining.keys import join_keys
 
 LEAVES = {
     T.IntegerType(): [0, 1],

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from frames import setting
 from keyspread.spark import JoinPlan, Watch, join, plan_join
-from keyspread.spark.routing.plan_text import physical_plan
+from keyspread.spark._routing.plan_text import physical_plan
 
 
 @pytest.fixture(autouse=True)

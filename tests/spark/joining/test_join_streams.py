@@ -103,7 +103,7 @@ def test_an_outer_join_preserves_the_side_that_is_cut(spark, clicks, users, tmp_
 
 
 def text_of(df):
-    from keyspread.spark.routing.plan_text import physical_plan
+    from keyspread.spark._routing.plan_text import physical_plan
 
     return physical_plan(df)
 

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 
 from frames import setting
 from keyspread.spark import Watch, cogroup, join, plan_join
-from keyspread.spark.joining.numbering import numbers_of
-from keyspread.spark.routing.plan_text import physical_plan
-from keyspread.spark.routing.row_order import PROTECTION, is_protected
+from keyspread.spark._joining.numbering import numbers_of
+from keyspread.spark._routing.plan_text import physical_plan
+from keyspread.spark._routing.repeatable import PROTECTION, is_protected
 
 KEY = "IF(id % 2 = 0, -1, id % 97) AS k"
 

@@ -283,7 +283,7 @@ class Broker:
 
 
 def _java() -> str:
-    from keyspread.spark.launch.java import find_java
+    from keyspread.spark._launch.java import find_java
 
     return str(find_java().home / "bin" / "java")
 

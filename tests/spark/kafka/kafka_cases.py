@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 import keyspread as ks
 from keyspread.errors import InputError
 from keyspread.spark import session, spread
-from keyspread.spark.capabilities import has_function
+from keyspread.spark._engine.capabilities import has_function
 from keyspread.spark.kafka import (
     as_messages,
     check_topic,

@@ -91,7 +91,7 @@ class Total(Operator):  # type: ignore[type-arg]
 
 def main(url: str, settings: str, folder: Path) -> None:
     """Run all scenarios, one after the other."""
-    preloaded = {"spark.python.daemon.module": "keyspread.spark.launch.daemon"}
+    preloaded = {"spark.python.daemon.module": "keyspread.spark._launch.daemon"}
     spark = session(master=url, **{**json.loads(settings), "spark.sql.shuffle.partitions": WORKERS, **preloaded})
     rows = spark.range(0, ROWS, 1, PARTITIONS).selectExpr("id", f"{HOT} AS key", "id % 100 AS value")
     made = plan(rows, "key", WORKERS)

@@ -24,8 +24,8 @@ from pyspark.sql import functions as F
 from frames import HOT
 from keyspread.operators import Operator
 from keyspread.spark import aggregate, cogroup, for_write, join, session, spread
-from keyspread.spark.launch.cluster import Cluster
-from keyspread.spark.routing import row_order
+from keyspread.spark._launch.cluster import Cluster
+from keyspread.spark._routing import repeatable as row_order
 
 WORKERS, ROWS, PARTITIONS = 4, 20_000, 4
 BLOCKS = 16  # of each partition; with few of them, all may be on one executor, and nothing is read in another order
@@ -128,7 +128,7 @@ def main() -> None:
                 **cluster.settings,
                 "spark.driver.memory": "1g",
                 "spark.sql.shuffle.partitions": WORKERS,
-                "spark.python.daemon.module": "keyspread.spark.launch.daemon",
+                "spark.python.daemon.module": "keyspread.spark._launch.daemon",
                 "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # both executors from the start
                 "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
                 "spark.sql.adaptive.coalescePartitions.enabled": "false",

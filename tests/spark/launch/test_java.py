@@ -10,8 +10,8 @@ pytest.importorskip("pyspark")
 import pyspark
 
 from keyspread.errors import JavaMissingError, KeyspreadError
-from keyspread.spark.launch import java as java_module
-from keyspread.spark.launch.java import SPARK_3, SPARK_4, find_java, needs, use_java
+from keyspread.spark._launch import java as java_module
+from keyspread.spark._launch.java import SPARK_3, SPARK_4, find_java, needs, use_java
 
 MODULE = "--add-modules=jdk.incubator.vector"
 

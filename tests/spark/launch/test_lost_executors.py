@@ -18,7 +18,7 @@ from pyspark import cloudpickle
 from frames import places, setting, skewed
 from keyspread.operators import Count
 from keyspread.spark import aggregate, plan, spread
-from keyspread.spark.launch.cluster import Cluster, ClusterError, running_processes
+from keyspread.spark._launch.cluster import Cluster, ClusterError, running_processes
 
 HERE = Path(__file__).parent
 TWO = ["d-choices", "planned"]

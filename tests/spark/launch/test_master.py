@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from keyspread.errors import InputError
-from keyspread.spark.launch.master import check_answers, check_master
+from keyspread.spark._launch.master import check_answers, check_master
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from keyspread.errors import InputError
-from keyspread.spark.launch.stderr import StartupErrors
+from keyspread.spark._launch.master import StartupErrors
 from keyspread.spark.session import _packages_found
 
 IVY = b"""\t\tWARNINGS

@@ -17,9 +17,9 @@ from frames import HOT, setting
 from keyspread.cli import main
 from keyspread.errors import InputError
 from keyspread.spark import session, spread
-from keyspread.spark.capabilities import has_realtime_exchange
+from keyspread.spark._engine.capabilities import has_realtime_exchange
 from keyspread.spark.kafka import as_messages, kafka_source
-from keyspread.spark.kafka.client import admin_client, topic_names
+from keyspread.spark.kafka.connector import admin_client, topic_names
 from keyspread.spark.realtime import RealtimeParts, realtime_settings
 
 WORKERS, SOURCES, ROWS = 3, 2, 600
@@ -47,7 +47,7 @@ def spark():
             "master": "local[8]",
             "spark.jars": ",".join(map(str, jars)),
             "spark.sql.shuffle.partitions": WORKERS,
-            "spark.python.daemon.module": "keyspread.deployment.kernel_daemon",
+            "spark.python.daemon.module": "keyspread.paper.deployment.kernel_daemon",
             **needed.application,
             **needed.session,
         }

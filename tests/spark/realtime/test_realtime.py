@@ -21,12 +21,12 @@ from frames import HOT, setting
 from keyspread import Settings
 from keyspread.errors import InputError
 from keyspread.spark import StreamWatch, plan, spread
-from keyspread.spark.capabilities import has_realtime_exchange
+from keyspread.spark._engine.capabilities import has_realtime_exchange
+from keyspread.spark._routing.options import Routing
+from keyspread.spark._routing.planned_sql import with_planned_worker
 from keyspread.spark.realtime import realtime_settings
 from keyspread.spark.realtime import settings as settings_module
-from keyspread.spark.realtime.row_by_row import row_by_row_worker
-from keyspread.spark.routing.options import Routing
-from keyspread.spark.routing.planned_sql import with_planned_worker
+from keyspread.spark.realtime.records import row_by_row_worker
 
 CASES = Path(__file__).with_name("realtime_cases.py")
 
@@ -107,7 +107,7 @@ def test_options_that_do_not_fit_are_refused(stream, given, message):
 
 
 def test_a_plan_with_hot_keys_needs_columns_that_tell_records_apart(monkeypatch, stream):
-    from keyspread.spark.realtime import spread_records
+    from keyspread.spark.realtime import records as spread_records
 
     monkeypatch.setattr(spread_records, "check_realtime", lambda df, python: None)
     hot = ks.plan(np.zeros(9, np.int64), 4)

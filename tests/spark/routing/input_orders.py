@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from keyspread.spark.capabilities import quiet_analysis
-from keyspread.spark.routing.repeatable_rows import unrepeatable
+from keyspread.spark._engine.capabilities import quiet_analysis
+from keyspread.spark._routing.repeatable import unrepeatable
 
 ORDERS = 20
 ROWS = """

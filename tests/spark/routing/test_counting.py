@@ -12,8 +12,8 @@ import keyspread as ks
 from frames import hashes, same_counts, skewed
 from keyspread.planned.plan import buckets_of
 from keyspread.spark import plan
-from keyspread.spark.routing.counting import HASH, WEIGHT, count, look
-from keyspread.spark.routing.keys import key_hash
+from keyspread.spark._routing.counting import HASH, WEIGHT, count, look
+from keyspread.spark._routing.keys import key_hash
 
 pytestmark = pytest.mark.usefixtures("static")
 

@@ -7,8 +7,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F
 
 from frames import places, setting
-from keyspread.spark.routing.exchange import move
-from keyspread.spark.routing.tags import tags_of
+from keyspread.spark._routing.exchange import move, tags_of
 
 
 @pytest.fixture(params=["true", "false"], ids=["adaptive", "static"])

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from keyspread.spark import plan
-from keyspread.spark.routing.file_sample import sample_files
+from keyspread.spark._routing.counting import sample_files
 
 pytestmark = pytest.mark.usefixtures("static")
 

@@ -10,9 +10,9 @@ pytest.importorskip("pyspark")
 import keyspread as ks
 from keyspread import Settings
 from keyspread.errors import InputError
-from keyspread.schemes import LOOK_AHEAD, PLANNED
+from keyspread.sender.registry import LOOK_AHEAD, PLANNED
 from keyspread.spark import StreamWatch, Watch
-from keyspread.spark.routing.options import Routing
+from keyspread.spark._routing.options import Routing
 
 PLAN = ks.plan(np.arange(9), 4)
 

@@ -20,11 +20,11 @@ from frames import ONLINE, as_a_bag, places, setting, skewed
 from keyspread import Settings
 from keyspread.errors import InputError
 from keyspread.spark import balance, plan, spread
-from keyspread.spark.routing import plan_text
-from keyspread.spark.routing.options import Routing
-from keyspread.spark.routing.plan_text import is_read_row_by_row, operators_of
-from keyspread.spark.routing.row_order import PROTECTION, fingerprint, is_protected, repeatable_order
-from keyspread.spark.routing.worker_udf import in_order
+from keyspread.spark._routing import plan_text
+from keyspread.spark._routing.options import Routing
+from keyspread.spark._routing.plan_text import is_read_row_by_row, operators_of
+from keyspread.spark._routing.repeatable import PROTECTION, fingerprint, is_protected, repeatable_order
+from keyspread.spark._routing.senders import in_order
 from keyspread.spark.spread import with_worker
 
 WORKERS = 4

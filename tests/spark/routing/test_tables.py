@@ -14,9 +14,9 @@ pytest.importorskip("pyspark")
 import keyspread as ks
 import naive
 from frames import hashes, places, sent_by, setting, skewed
-from keyspread.planned.head import HotKey
+from keyspread.planned.plan import HotKey
 from keyspread.spark import plan, spread
-from keyspread.spark.routing import tables
+from keyspread.spark._routing import planned_sql as tables
 
 HERE = Path(__file__).parent
 

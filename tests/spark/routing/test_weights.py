@@ -13,8 +13,8 @@ from keyspread import Settings
 from keyspread.errors import InputError
 from keyspread.operators import Count
 from keyspread.spark import Watch, aggregate, plan, spread
-from keyspread.spark.capabilities import to_arrow
-from keyspread.spark.routing.options import Routing
+from keyspread.spark._engine.capabilities import to_arrow
+from keyspread.spark._routing.options import Routing
 from keyspread.spark.spread import with_worker
 from keyspread.streams import zipf
 

@@ -31,13 +31,13 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 
 from keyspread import ColumnOperator, Operator, hash_keys
-from keyspread.spark.aggregation.column_states import ColumnStates
-from keyspread.spark.aggregation.operator_states import OperatorStates
-from keyspread.spark.aggregation.parameters import parameters_of
-from keyspread.spark.routing.tags import spark_hash, tags_of
-from keyspread.spark.streaming import window_entries
-from keyspread.spark.streaming.blobs import StateError
-from keyspread.spark.streaming.state import IDENTITY_KEY, STATE_PARTITIONS, StateRules, packer, processor, unpacker
+from keyspread.spark._folding.column_states import ColumnStates
+from keyspread.spark._folding.operator_parts import parameters_of
+from keyspread.spark._folding.operator_states import OperatorStates
+from keyspread.spark._routing.exchange import spark_hash, tags_of
+from keyspread.spark._streaming import chunks as window_entries
+from keyspread.spark._streaming.blobs import StateError
+from keyspread.spark._streaming.state import IDENTITY_KEY, STATE_PARTITIONS, StateRules, packer, processor, unpacker
 
 SECOND = 1_000_000  # all times are in µs
 # Length and slide of the windows. The ends of the last ones are between two milliseconds, in which Spark counts timers.

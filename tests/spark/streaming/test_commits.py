@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyspread import InputError
-from keyspread.spark.streaming.commits import SLOTS, Commit, CommitLog, Committed
+from keyspread.spark._streaming.commits import SLOTS, Commit, CommitLog, Committed
 
 SEEDS = st.integers(0, 2**48)
 RUNS = int(os.environ.get("KEYSPREAD_TEST_RUNS", "100"))  # per test; a campaign sets more

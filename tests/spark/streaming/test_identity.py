@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from keyspread.spark.streaming.identity import difference
+from keyspread.spark._streaming.blobs import difference
 
 
 def test_only_fields_of_the_new_query_are_compared():

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from keyspread import InputError
-from keyspread.job.stream_job import check_same_run
-from keyspread.spark.streaming.storage import Folder
+from keyspread.run.sources import Folder
+from keyspread.run.stream import check_same_run
 
 
 @pytest.mark.parametrize("prefix", ["", "file://", "file:"])

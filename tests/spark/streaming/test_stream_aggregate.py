@@ -23,9 +23,9 @@ from keyspread import InputError, hash_keys
 from keyspread.framing import Frame
 from keyspread.operators import ColumnOperator, Operator
 from keyspread.spark import aggregate, stream_settings
-from keyspread.spark.routing.tags import tags_of
-from keyspread.spark.streaming.blobs import StateError, from_blob, to_blob
-from keyspread.spark.streaming.state import StateRules, processor
+from keyspread.spark._routing.exchange import tags_of
+from keyspread.spark._streaming.blobs import StateError, from_blob, to_blob
+from keyspread.spark._streaming.state import StateRules, processor
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

@@ -15,11 +15,9 @@ pytest.importorskip("pyspark")
 import keyspread as ks
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
-from keyspread.planned import look_ahead
+from keyspread.planned import planner as look_ahead
 from keyspread.spark import StreamWatch, Watch, spread
-from keyspread.spark.routing.hot_keys import count_hottest
-from keyspread.spark.streaming.json_lines import JsonLines
-from keyspread.spark.streaming.stream_watch import BatchSeen
+from keyspread.spark.stream_watch import BatchSeen, JsonLines, count_hottest
 from keyspread.spark.watch import read_hottest
 from keyspread.streams import DriftingZipfStream
 

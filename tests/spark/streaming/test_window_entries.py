@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark")
 
-from keyspread.spark.streaming import window_entries
-from keyspread.spark.streaming.blobs import StateError, from_blob, is_index, to_blob
-from keyspread.spark.streaming.part_log import append_part, take_parts
-from keyspread.spark.streaming.sorted_chunks import remove_sorted, update_sorted
-from keyspread.spark.streaming.window_entries import WindowEntries, open_windows
+from keyspread.spark._streaming import chunks as window_entries
+from keyspread.spark._streaming.blobs import StateError, from_blob, is_index, to_blob
+from keyspread.spark._streaming.chunks import (
+    WindowEntries,
+    append_part,
+    open_windows,
+    remove_sorted,
+    take_parts,
+    update_sorted,
+)
 
 WINDOW = (1_000, 5_000)
 

@@ -10,9 +10,8 @@ import pytest
 from keyspread.errors import InputError
 from keyspread.hashing import hash_keys
 from keyspread.streams import DriftingZipfStream, ZipfStream, look_alike, read_stream
-from keyspread.streams.generated import writer
-from keyspread.streams.generated.catalog import DEFAULTS, NAMES, named_stream
-from keyspread.streams.generated.writer import check_writable, write_stream
+from keyspread.streams import catalog as writer
+from keyspread.streams.catalog import DEFAULTS, NAMES, check_writable, named_stream, write_stream
 
 
 def test_defaults():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from keyspread.errors import InputError
 from keyspread.hashing import hash_keys
 from keyspread.streams import DriftingZipfStream, ZipfStream
-from keyspread.streams.generated.drift import DriftingRanks
+from keyspread.streams.generated import DriftingRanks
 
 
 def naive_drift(skew, keys, messages, every, hottest, redrawn, seed):

@@ -7,7 +7,7 @@ import pytest
 
 from keyspread.errors import InputError
 from keyspread.streams import ORIGINALS, DriftingZipfStream, ZipfStream, look_alike
-from keyspread.streams.profile import profile
+from keyspread.streams.encoded import profile
 
 
 def test_the_originals_are_those_of_table_1():

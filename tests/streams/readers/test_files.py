@@ -9,8 +9,7 @@ import pytest
 
 from keyspread.errors import InputError
 from keyspread.hashing import hash_keys
-from keyspread.streams import Malformed, find_streams, read_stream, total_bytes
-from keyspread.streams.readers import files
+from keyspread.streams import Malformed, files, find_streams, read_stream, total_bytes
 
 HOW = "pass format=, one of tsv, wikibench, words, cashtags, csv, json, parquet"
 

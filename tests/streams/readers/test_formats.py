@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from keyspread.errors import InputError
 from keyspread.hashing import NULL_HASH, hash_keys
-from keyspread.streams import Malformed, read_stream
-from keyspread.streams.readers import files, formats
-from keyspread.streams.readers.formats import cashtags, words
-from keyspread.streams.readers.times import column_times, moment
+from keyspread.streams import Malformed, files, formats, read_stream
+from keyspread.streams.formats import cashtags, column_times, moment, words
 
 NUMBER = rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 

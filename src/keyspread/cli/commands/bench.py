@@ -8,21 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keyspread.cli.options import completion
-from keyspread.cli.options.command import Command, CommandGroup
-from keyspread.cli.options.groups import option_groups
+from keyspread.cli.options import input as completion
+from keyspread.cli.options.command import COUNT, NUMBER, Command, CommandGroup, option_groups
 from keyspread.cli.options.input import given
-from keyspread.cli.options.output import Json, Verbose, spark
-from keyspread.cli.options.parsers import COUNT, NUMBER
-from keyspread.cli.options.routing import routing
+from keyspread.cli.options.output import Json, Verbose, routing, spark
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from keyspread.deployment.live.measurements import LiveDeployment
-    from keyspread.deployment.measurements import Deployment
-    from keyspread.deployment.setup import Setup
+    from keyspread.paper.deployment.measurements import Deployment
+    from keyspread.paper.deployment.setup import Setup
+    from keyspread.paper.live.setup import LiveDeployment
 
 _SCHEMES = "key,partial-key,shuffle,d-choices,w-choices"
 LIVE_FORMAT = 1
@@ -167,7 +164,7 @@ def deployment(
 def _setup(route: BenchRouting, load: BenchLoad, master: str | None) -> "Setup":
     """Check the options of batches."""
     from keyspread import checks
-    from keyspread.deployment.setup import Setup
+    from keyspread.paper.deployment.setup import Setup
 
     _check_count("senders", route.senders)
     setup = Setup(
@@ -193,8 +190,7 @@ def _streams(route: BenchRouting, load: BenchLoad) -> dict[str, Any]:
 
 def measure(setup: "Setup", master: str | None, verbose: bool) -> "Deployment":
     """Start Spark, measure, and stop it, whatever happens."""
-    from keyspread.deployment.deploy import deploy, steps
-    from keyspread.deployment.slots import SETTINGS
+    from keyspread.paper.deployment.measure import SETTINGS, deploy, steps
 
     check_classic(master)
     with _spark(master or f"local[{setup.workers}]", steps(setup), SETTINGS, verbose) as (session, step):
@@ -205,9 +201,9 @@ def _measure_live(
     route: BenchRouting, load: BenchLoad, live: BenchLive, master: str | None, verbose: bool
 ) -> "LiveDeployment":
     """Check the options of real-time mode, start Spark, measure, and stop it, whatever happens."""
-    from keyspread.deployment.live.bench import check_engine, deploy_live, steps
-    from keyspread.deployment.live.setup import LiveSetup, fitting, needed, slots_here
-    from keyspread.deployment.slots import cores_of
+    from keyspread.paper.deployment.measure import cores_of
+    from keyspread.paper.live.measure import check_engine, deploy_live, steps
+    from keyspread.paper.live.setup import LiveSetup, fitting, needed, slots_here
     from keyspread.spark.kafka import check_brokers, with_kafka
     from keyspread.spark.realtime.settings import realtime_settings
 
@@ -225,7 +221,9 @@ def _measure_live(
     check_classic(master)
     check_brokers(live.brokers)
     settings = realtime_settings()
-    started = {"spark.python.daemon.module": "keyspread.deployment.kernel_daemon"} | given(**{"spark.jars": live.jars})
+    started = {"spark.python.daemon.module": "keyspread.paper.deployment.kernel_daemon"} | given(
+        **{"spark.jars": live.jars}
+    )
     slots = max(slots_here(), needed(workers, senders))
     with _spark(
         master or f"local[{slots}]",
@@ -244,9 +242,8 @@ def _spark(
     master: str, steps: int, settings: dict[str, str], verbose: bool
 ) -> "Iterator[tuple[SparkSession, Callable[[str], None]]]":
     """Yield a Spark and a function that shows the next step; Spark's start is a step of its own."""
-    from keyspread.cli.screens import layout
-    from keyspread.cli.spark_session import failures_in_one_line, spark_session
-    from keyspread.cli.standard_error import hold_stderr
+    from keyspread.cli.common import layout
+    from keyspread.cli.common.session import failures_in_one_line, hold_stderr, spark_session
 
     with hold_stderr(not verbose) as held, layout.steps(held.console, steps + 1) as step:
         step("starting Spark")
@@ -256,7 +253,7 @@ def _spark(
 
 def check_classic(master: str | None) -> None:
     """Refuse a master that cannot be used, before anything starts."""
-    from keyspread.spark.launch.master import check_master
+    from keyspread.spark._launch.master import check_master
 
     if master is None:
         return

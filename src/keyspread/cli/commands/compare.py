@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from keyspread.cli.json_output import print_json
-from keyspread.cli.options import routing
-from keyspread.cli.options.groups import option_groups
+from keyspread.cli.common.layout import print_json
+from keyspread.cli.options import output as routing
+from keyspread.cli.options.command import option_groups
 from keyspread.cli.options.input import StreamInput, given
 from keyspread.cli.options.output import Json
 
@@ -36,11 +36,10 @@ def compare(
     [b]keyspread compare --input clicks.csv --key user --workers 200[/b]
     """
     from keyspread import checks
-    from keyspread.cli.input_stream import note_malformed, read_input
-    from keyspread.cli.screens import layout
+    from keyspread.cli.common import layout
+    from keyspread.cli.common.input_stream import note_malformed, read_input
     from keyspread.cli.screens.comparison import show
-    from keyspread.evaluation.advice import Sample, advise
-    from keyspread.evaluation.compare import ALL, RATE_INCLUDES, frontier
+    from keyspread.evaluation.compare import ALL, RATE_INCLUDES, Sample, advise, frontier
     from keyspread.evaluation.compare import compare as compare_schemes
 
     checks.whole_number("senders", route.senders)

@@ -5,13 +5,10 @@ from typing import Annotated
 
 import typer
 
-from keyspread.cli.json_output import print_json
-from keyspread.cli.options.command import Command, CommandGroup
-from keyspread.cli.options.groups import option_groups
+from keyspread.cli.common.layout import print_json
+from keyspread.cli.options.command import COUNT, FILE, Command, CommandGroup, option_groups
 from keyspread.cli.options.input import GeneratedInput, StreamInput
-from keyspread.cli.options.output import Json, Overwrite, Top, output
-from keyspread.cli.options.parsers import COUNT, FILE
-from keyspread.cli.options.routing import Windows
+from keyspread.cli.options.output import Json, Overwrite, Top, Windows, output
 from keyspread.errors import InputError
 
 datasets = typer.Typer(
@@ -52,9 +49,9 @@ def describe(
     [b]keyspread datasets describe --input clicks.csv --key user --time at[/b]
     """
     from keyspread import checks
-    from keyspread.cli.input_stream import note_malformed, read_input
+    from keyspread.cli.common.input_stream import note_malformed, read_input
     from keyspread.cli.screens.dataset import as_dict, show
-    from keyspread.streams.profile import profile
+    from keyspread.streams.encoded import profile
 
     checks.whole_number("top", top, minimum=0)
     checks.whole_number("windows", windows)
@@ -80,10 +77,9 @@ def make(
 
     [b]keyspread datasets make --input wp --scale 0.05 --out wp.tsv.gz[/b]
     """
-    from keyspread.cli.input_stream import refuse_unused
-    from keyspread.cli.screens import layout
-    from keyspread.streams.generated.catalog import DEFAULTS, named_stream
-    from keyspread.streams.generated.writer import write_stream
+    from keyspread.cli.common import layout
+    from keyspread.cli.common.input_stream import refuse_unused
+    from keyspread.streams.catalog import DEFAULTS, named_stream, write_stream
 
     if out is None:
         raise InputError("--out is missing: name the file to write, such as --out stream.tsv.gz")

@@ -1,4 +1,4 @@
-"""`keyspread diagnose`: which stage lost time to skew, by which key, how much, and what to do."""
+"""What `keyspread diagnose` shows on a terminal or in a pipe."""
 
 import os
 from collections.abc import Sequence
@@ -6,13 +6,46 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from keyspread import checks
-from keyspread.cli.json_output import print_json
-from keyspread.cli.options.groups import option_groups
+from keyspread.cli.common import layout
+from keyspread.cli.common.layout import print_json
+from keyspread.cli.options.command import COUNT, FILE, NUMBER, option_groups
 from keyspread.cli.options.output import Json, Master, Verbose, output
-from keyspread.cli.options.parsers import COUNT, FILE, NUMBER
 from keyspread.errors import InputError
+
+if TYPE_CHECKING:
+    from keyspread.diagnosis.diagnosis import Diagnosis
+
+_STYLES = {
+    "title": "bold",
+    "good": "bold green",
+    "bad": "bold red",
+    "quiet": layout.QUIET_STYLE,
+    "code": "cyan",
+    "hot": layout.HEAD_STYLE,
+    "cool": layout.TAIL_STYLE,
+}
+_ASCII = str.maketrans("▁▂▃▄▅▆▇█▒▚·→×…─", "_.-~=+*#=%.>x.-")
+
+
+def show(diagnoses: "Sequence[Diagnosis]") -> None:
+    """Print the findings of every application."""
+    from keyspread.diagnosis.text import separated
+
+    out = layout.console()
+    ascii_only = not layout.can_print(out, "▁█▒▚→×─")
+    out.print()
+    for line in separated(diagnoses, out.width if out.is_terminal else 100):
+        pieces = [(piece.translate(_ASCII) if ascii_only else piece, _STYLES.get(style, "")) for piece, style in line]
+        # No markup and no wrapping: text from a log may hold brackets, and code to paste must stay on one line.
+        out.print(Text.assemble(*pieces), soft_wrap=True)
+    out.print()
+
+
+# `keyspread diagnose`: which stage lost time to skew, by which key, how much, and what to do.
+
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +101,6 @@ def diagnose(logs: Paths, data: DataOptions, html: Html = None, as_json: Json = 
     [b]keyspread diagnose eventlog_v2_app/ --html page.html --data orders.parquet[/b]
     [b]keyspread diagnose orders.parquet --key customer --key region --workers 200[/b]
     """
-    from keyspread.cli.screens.diagnosis import show
     from keyspread.diagnosis import diagnose_log
 
     if data.workers is not None:
@@ -112,11 +144,10 @@ def _refuse_unused(data: DataOptions) -> None:
 
 def _count(path: str, options: DataOptions, diagnoses: "Sequence[Diagnosis]") -> "list[Diagnosis]":
     """Return the diagnosis of data, or those of logs with the hot keys found in the data."""
-    from keyspread.cli.screens import layout
-    from keyspread.cli.spark_session import failures_in_one_line, spark_session
-    from keyspread.cli.standard_error import hold_stderr
-    from keyspread.job.sources import find_files
-    from keyspread.spark.launch.master import check_master
+    from keyspread.cli.common import layout
+    from keyspread.cli.common.session import failures_in_one_line, hold_stderr, spark_session
+    from keyspread.run.sources import find_files
+    from keyspread.spark._launch.master import check_master
 
     files = None if _is_table(path) else find_files(path, options.format)
     if options.master is not None:
@@ -127,8 +158,7 @@ def _count(path: str, options: DataOptions, diagnoses: "Sequence[Diagnosis]") ->
             spark_session(options.master, held, options.verbose, short=True) as session,
             failures_in_one_line(options.verbose),
         ):
-            from keyspread.spark.diagnose import candidate_keys
-            from keyspread.spark.log_keys import with_values
+            from keyspread.spark.diagnose import candidate_keys, with_values
 
             keys = [[name.strip() for name in key.split(",")] for key in options.key or ()]
             rows = _rows(session, path, files, [name for key in keys for name in key])
@@ -156,7 +186,7 @@ def _rows(session: "SparkSession", path: str, files: Any, names: list[str]) -> "
             return session.table(path)
         except AnalysisException:
             raise InputError(f"there is no file and no table {path!r}: name a file, a folder or a table") from None
-    from keyspread.job.sources import CSV, file_source
+    from keyspread.run.sources import CSV, file_source
 
     if not names and files.format != "tsv":
         options = CSV if files.format == "csv" else {}

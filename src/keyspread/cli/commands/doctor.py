@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from keyspread.cli.json_output import print_json
+from keyspread.cli.common.layout import print_json
 
 
 def doctor(
@@ -16,8 +16,8 @@ def doctor(
 
     The exit code is 0 if everything needed is there, else 1.
     """
-    from keyspread.cli.installation import checks
-    from keyspread.cli.screens import layout
+    from keyspread.cli.common import layout
+    from keyspread.cli.common.installation import checks
 
     results = checks(start_spark=not quick)
     problems = sum(check.needed and not check.ok for check in results)

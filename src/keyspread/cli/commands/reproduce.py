@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keyspread.cli.json_output import print_json
-from keyspread.cli.options.groups import option_groups
+from keyspread.cli.common.layout import print_json
+from keyspread.cli.options.command import COUNT, NAME, PATH, option_groups
 from keyspread.cli.options.input import FileInputs, given, one_column
 from keyspread.cli.options.output import Json, Master, Verbose, output
-from keyspread.cli.options.parsers import COUNT, NAME, PATH
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
-    from keyspread.experiments.scale import Scale
+    from keyspread.paper.figures.figure import Scale
     from keyspread.streams import FileStream
 
 
 def _sizes() -> list[str]:
-    from keyspread.experiments.scale import SCALES
+    from keyspread.paper.figures.figure import SCALES
 
     return list(SCALES)
 
@@ -68,17 +67,16 @@ def reproduce(
     [b]keyspread reproduce 11 12 --input clicks.tsv.gz[/b]
     [b]keyspread reproduce 13 14[/b]
     """
-    from keyspread.cli.screens import layout
+    from keyspread.cli.common import layout
+    from keyspread.cli.common.session import failures_in_one_line, hold_stderr, spark_session
     from keyspread.cli.screens.reproduction import show
-    from keyspread.cli.spark_session import failures_in_one_line, spark_session
-    from keyspread.cli.standard_error import hold_stderr
-    from keyspread.evaluation.result_store import Results
-    from keyspread.experiments.measurement import read_measurement
-    from keyspread.experiments.reproduce import find_figures, runs_of
-    from keyspread.experiments.reproduce import reproduce as run_experiments
-    from keyspread.experiments.scale import find_scale
-    from keyspread.report.page import to_json, write_report
-    from keyspread.spark.launch.master import check_master
+    from keyspread.paper.figures.figure import find_scale
+    from keyspread.paper.figures.measurement import read_measurement
+    from keyspread.paper.report import to_json, write_report
+    from keyspread.paper.reproduce import find_figures, runs_of
+    from keyspread.paper.reproduce import reproduce as run_experiments
+    from keyspread.paper.runs.sweep import Results
+    from keyspread.spark._launch.master import check_master
 
     # Check everything that can be checked without Spark before it starts.
     deployment = os.path.join(out, "deployment.json")
@@ -112,7 +110,7 @@ def reproduce(
 def _measure(scale: "Scale", master: str | None, path: str, verbose: bool) -> Any:
     """Measure the deployment of this size and write it to a file, so that it is not measured again."""
     from keyspread.cli.commands.bench import measure
-    from keyspread.experiments.measurement import SETUPS
+    from keyspread.paper.figures.measurement import SETUPS
 
     measured = measure(SETUPS[scale.name], master, verbose)
     with open(f"{path}.new", "w", encoding="utf-8") as file:
@@ -123,8 +121,8 @@ def _measure(scale: "Scale", master: str | None, path: str, verbose: bool) -> An
 
 def _read_streams(streams: FileInputs) -> "list[FileStream]":
     """Find the user's streams. Each is read once here, so that an error shows up before an hour of work."""
-    from keyspread.cli.input_stream import as_options
-    from keyspread.cli.screens import layout
+    from keyspread.cli.common import layout
+    from keyspread.cli.common.input_stream import as_options
     from keyspread.streams import find_streams, read_stream, total_bytes
 
     paths = streams.input or []

@@ -1,19 +1,197 @@
-"""`keyspread run`: a job on Spark, from an input to a result; a screen for people, JSON for machines.
-
-Without further options it runs the same work three ways and shows the seconds of each. With --scheme it shows what the
-scheme does to the rows, with --streaming a query on a stream (run_streaming.py). The options are in options/run.py.
-"""
+"""The options of `keyspread run`, at most 20, and the values that `--option` and `--scheme-option` name."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from keyspread.cli.json_output import print_json
-from keyspread.cli.options.groups import option_groups
-from keyspread.cli.options.run import DEFAULT_WORK, RunInput, RunJob, RunOutput, RunStreaming
+import typer
+
+from keyspread.cli.common.layout import print_json
+from keyspread.cli.options import input as completion
+from keyspread.cli.options import output as routing
+from keyspread.cli.options.command import COUNT, FILE, NAME, count, count_or_auto, number, option_groups
+from keyspread.cli.options.input import COLUMN, INPUT, Keys, MessagesToRun, RunInputName, Skew, given
+from keyspread.cli.options.output import Json, Master, Verbose, output
 from keyspread.errors import InputError
+
+DEFAULT_WORK = "wait:1ms"
+_ASSIGNMENT: dict[str, Any] = {"metavar": "NAME=VALUE", "show_default": False}
+_GENERATED = {
+    **dict.fromkeys(("skew", "redrawn", "scale", "rate"), number),
+    **dict.fromkeys(("keys", "messages", "every", "hottest", "seed", "senders"), count),
+}
+_SCHEME = {
+    **dict.fromkeys(("threshold", "tolerance"), number),
+    **dict.fromkeys(("counters", "choices", "seed"), count),
+    "half_life": count_or_auto,
+}
+
+
+def _input(help: str, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel=INPUT, **more)
+
+
+def _job(help: str, default: str | bool = False, **more: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel=routing.ROUTING, show_default=default, **more)
+
+
+def _streaming(help: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Streaming", show_default=False, **more)
+
+
+@dataclass(frozen=True)
+class RunInput:
+    """A generated stream, or a path, table or topic that Spark reads."""
+
+    input: RunInputName = "zipf"
+    format: Annotated[
+        str | None,
+        _input(
+            "Format of Spark's reader: csv, json, parquet, orc, kafka, table, …; tsv has lines of time<TAB>key",
+            show_default="by the ending of the name",
+            autocompletion=completion.run_formats,
+            **NAME,
+        ),
+    ] = None
+    option: Annotated[
+        list[str] | None,
+        _input(
+            "Option of Spark's reader, such as header=false; setting of Spark, such as spark.jars=…; or parameter of a "
+            "generated stream: senders, seed, rate, every, hottest, redrawn, scale. Repeat it for several",
+            **_ASSIGNMENT,
+        ),
+    ] = None
+    key: Annotated[
+        list[str] | None,
+        _input("Column of the key; repeat the option for several columns", show_default=False, **COLUMN),
+    ] = None
+    skew: Skew = None
+    keys: Keys = None
+    messages: MessagesToRun = None
+
+    def assignments(self) -> dict[str, str]:
+        """Return what --option names."""
+        return _assignments("--option", self.option or ())
+
+    def generated(self) -> dict[str, Any]:
+        """Return the parameters of a generated stream, of --option and of their own options."""
+        own = given(skew=self.skew, keys=self.keys, messages=self.messages)
+        named = {name: text for name, text in self.assignments().items() if not name.startswith("spark.")}
+        for name in sorted(own.keys() & named.keys()):
+            raise InputError(f"--{name} is given twice, as --option {name}={named[name]} too: leave one out")
+        return own | _parsed("--option", named, _GENERATED)
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """What is done with the rows: by a scheme, or three ways with the time of each."""
+
+    workers: routing.Workers = 16
+    scheme: Annotated[
+        str | None,
+        _job(
+            "Show what a scheme does to the rows: d-choices, w-choices, per-key, planned, key, …",
+            "time three ways; look-ahead for a stream",
+            autocompletion=completion.run_schemes,
+            **NAME,
+        ),
+    ] = None
+    scheme_option: Annotated[
+        list[str] | None,
+        _job(
+            "Option of the scheme: threshold, tolerance, counters, choices, half_life or seed. Repeat it for several",
+            metavar="NAME=VALUE",
+        ),
+    ] = None
+    work: Annotated[
+        str | None,
+        _job(
+            "Work per row while three ways are timed: wait:TIME, as for a call to a service, cpu:TIME or none",
+            DEFAULT_WORK,
+            metavar="WORK",
+        ),
+    ] = None
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the scheme."""
+        return _parsed("--scheme-option", _assignments("--scheme-option", self.scheme_option or ()), _SCHEME)
+
+
+@dataclass(frozen=True)
+class RunStreaming:
+    """Whether the input is a stream, where it resumes, when it stops, and its live page."""
+
+    streaming: Annotated[
+        bool,
+        _streaming("Run on a stream, shown live: endless zipf or drift, a folder that grows, a topic", "--streaming"),
+    ] = False
+    checkpoint: Annotated[
+        str | None, _streaming("Folder for the checkpoint; the same command resumes from it", metavar="PATH")
+    ] = None
+    batches: Annotated[int | None, _streaming("Stop after this many batches, not at Ctrl-C", **COUNT)] = None
+    page: Annotated[
+        str | None,
+        _streaming(
+            "Serve a live page here, such as 4050. Hosts other than 127.0.0.1 need KEYSPREAD_PAGE_TOKEN",
+            metavar="[HOST:]PORT",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class RunOutput:
+    """What is written and printed, and the Spark that it runs on."""
+
+    out: Annotated[
+        str | None,
+        output(
+            "With --scheme or --streaming: write the counts per key to this path or table; the ending is the format",
+            default=False,
+            metavar="PATH|TABLE",
+        ),
+    ] = None
+    plot: Annotated[
+        str | None, output("Draw the result into this .svg file; of a stream, the page as .html", default=False, **FILE)
+    ] = None
+    as_json: Json = False
+    master: Master = None
+    verbose: Verbose = False
+
+
+def _assignments(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """['header=false'] → {'header': 'false'}."""
+    assigned: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"{option} must be NAME=VALUE, got {text!r}")
+        if name.strip() in assigned:
+            raise InputError(f"{option} {name.strip()} is given twice: leave one out")
+        assigned[name.strip()] = value
+    return assigned
+
+
+def _parsed(option: str, texts: dict[str, str], kinds: dict[str, Any]) -> dict[str, Any]:
+    """Return values with their types; refuse a name that means nothing here."""
+    values = {}
+    for name, text in texts.items():
+        if name not in kinds:
+            raise InputError(f"{option} {name} is unknown here: use {', '.join(kinds)}")
+        try:
+            values[name] = kinds[name](text)
+        except typer.BadParameter as problem:
+            raise InputError(f"{option} {name} {problem}") from None
+    return values
+
+
+# `keyspread run`: a job on Spark, from an input to a result; a screen for people, JSON for machines.
+#
+# Without further options it runs the same work three ways and shows the seconds of each. With --scheme it shows what
+# the scheme does to the rows, with --streaming a query on a stream (run_streaming.py). The options are in
+# options/run.py.
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +199,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from keyspread.drawing.picture import Picture
-    from keyspread.job.sources import Files, Source
+    from keyspread.run.sources import Files, Source
     from keyspread.streams import GeneratedStream
 
 _MESSAGES = 24_000
@@ -72,11 +250,10 @@ def run(input: RunInput, job: RunJob, streaming: RunStreaming, output: RunOutput
 
 def _time_three_ways(input: RunInput, job: RunJob, output: RunOutput) -> None:
     """Run the same work by plain groupBy, salting by hand and keyspread, and print what they took."""
-    from keyspread.cli.screens import layout
+    from keyspread.cli.common import layout
     from keyspread.cli.screens.gain import show
-    from keyspread.job.gain import ROUNDS, measure_gain
-    from keyspread.job.three_ways import WAYS
-    from keyspread.job.work import Work
+    from keyspread.run.gain import ROUNDS, measure_gain
+    from keyspread.run.three_ways import WAYS, Work
 
     work = Work.of(DEFAULT_WORK if job.work is None else job.work)
     bounded = BoundedInput.of(input, job.workers, messages=_MESSAGES)
@@ -95,10 +272,10 @@ def _time_three_ways(input: RunInput, job: RunJob, output: RunOutput) -> None:
 
 def _run_scheme(input: RunInput, job: RunJob, output: RunOutput) -> None:
     """Route by the scheme, count, merge, write what was asked for, and print the result."""
-    from keyspread.cli.screens import layout
-    from keyspread.cli.screens.job_result import show
-    from keyspread.job.batch_job import check_scheme, run_job
-    from keyspread.schemes import PLANNED
+    from keyspread.cli.common import layout
+    from keyspread.cli.screens.pipeline import show
+    from keyspread.run.pipeline import check_scheme, run_job
+    from keyspread.sender.registry import PLANNED
 
     scheme, options = str(job.scheme), job.options()
     name, _ = check_scheme(scheme, job.workers, options)
@@ -134,7 +311,7 @@ class BoundedInput:
         """Check the input without Spark; `defaults` replace those of the generated streams that take them."""
         from keyspread import checks
         from keyspread.streams import named_stream
-        from keyspread.streams.generated.catalog import DEFAULTS
+        from keyspread.streams.catalog import DEFAULTS
 
         checks.whole_number("workers", workers)
         if not is_generated(input):
@@ -154,7 +331,7 @@ class BoundedInput:
 
     def source(self, session: "SparkSession") -> "Source":
         """Return the rows."""
-        from keyspread.job.sources import file_source, made_source
+        from keyspread.run.sources import file_source, made_source
 
         if self.stream is not None:
             return made_source(session, self.stream, self.senders)
@@ -164,7 +341,7 @@ class BoundedInput:
 
 def is_generated(input: RunInput) -> bool:
     """Return whether an input is a generated stream, as opposed to what Spark reads."""
-    from keyspread.streams.generated.catalog import NAMES
+    from keyspread.streams.catalog import NAMES
 
     return input.input.lower() in NAMES and input.format is None
 
@@ -177,7 +354,7 @@ def refuse_for_generated(input: RunInput) -> None:
 
 def checked_files(input: RunInput, **defaults: str) -> "Files":
     """Check a path, table or topic without Spark; `defaults` are reader options that the user may replace."""
-    from keyspread.job.sources import find_files
+    from keyspread.run.sources import find_files
 
     for name in ("skew", "keys", "messages"):
         value = getattr(input, name)
@@ -197,10 +374,9 @@ def running_spark(
     input: RunInput, output: RunOutput, steps: int, bounded: BoundedInput | None, master: str | None = None
 ) -> "Iterator[tuple[SparkSession, Callable[[str], None]]]":
     """Yield a session and a function that names the current step, with standard error held and failures in one line."""
-    from keyspread.cli.screens import layout
-    from keyspread.cli.spark_session import failures_in_one_line, spark_session
-    from keyspread.cli.standard_error import hold_stderr
-    from keyspread.spark.launch.master import check_master
+    from keyspread.cli.common import layout
+    from keyspread.cli.common.session import failures_in_one_line, hold_stderr, spark_session
+    from keyspread.spark._launch.master import check_master
 
     if output.master is not None:
         check_master(output.master)
@@ -217,7 +393,7 @@ def running_spark(
 
 def settings_of(input: RunInput) -> dict[str, Any]:
     """Return the settings of Spark that --option names, with the connector of a Kafka topic."""
-    from keyspread.job.sources import KAFKA
+    from keyspread.run.sources import KAFKA
     from keyspread.spark.kafka import with_kafka
 
     settings = {name: text for name, text in input.assignments().items() if name.startswith("spark.")}
@@ -242,7 +418,7 @@ def check_plot(path: str | None, ending: str = ".svg") -> None:
     """Refuse a file that cannot be drawn, before Spark starts."""
     if path is None:
         return
-    from keyspread.cli.options.plot_file import check_place
+    from keyspread.cli.options.output import check_place
 
     if not path.lower().endswith(ending):
         raise InputError(f"--plot must end in {ending} here, got {path}")
@@ -264,7 +440,7 @@ def draw_plot(picture: "Picture", path: str | None) -> None:
 
 def check_out(out: str | None) -> None:
     """Refuse a path on this machine that exists, before anything is computed."""
-    from keyspread.job.sources import is_address, is_table, local_path
+    from keyspread.run.sources import is_address, is_table, local_path
 
     if out is not None and not is_table(out) and not is_address(out) and os.path.lexists(local_path(out)):
         raise InputError(f"--out {out} exists already: choose another name")
@@ -272,7 +448,7 @@ def check_out(out: str | None) -> None:
 
 def write_result(rows: "DataFrame", out: str) -> None:
     """Write rows with Spark's own writer, into a new folder or a new table."""
-    from keyspread.job.sources import for_spark, is_table, writer
+    from keyspread.run.sources import for_spark, is_table, writer
 
     if is_table(out):
         rows.write.saveAsTable(out)

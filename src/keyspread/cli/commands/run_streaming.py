@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from keyspread import checks
 from keyspread.cli.commands.run import (
+    RunInput,
+    RunJob,
+    RunOutput,
+    RunStreaming,
     check_plot,
     checked_files,
     is_generated,
@@ -19,8 +23,7 @@ from keyspread.cli.commands.run import (
     refuse_for_generated,
     settings_of,
 )
-from keyspread.cli.json_output import print_json
-from keyspread.cli.options.run import RunInput, RunJob, RunOutput, RunStreaming
+from keyspread.cli.common.layout import print_json
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,9 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
 
-    from keyspread.job.sources import Source
-    from keyspread.job.stream_job import RunningStream
-    from keyspread.spark.streaming.stream_watch import BatchSeen, StreamWatch
+    from keyspread.run.sources import Source
+    from keyspread.run.stream import RunningStream
+    from keyspread.spark.stream_watch import BatchSeen, StreamWatch
 
 _ENDLESS = ("zipf", "drift")
 _RATE = 10_000.0
@@ -48,14 +51,12 @@ Show = Callable[["BatchSeen", int | None], None]
 
 def run_streaming(input: RunInput, job: RunJob, streaming: RunStreaming, output: RunOutput) -> None:
     """Check everything, start the query, show every batch, and stop between two batches."""
-    from keyspread.cli.interruption import stop_request
-    from keyspread.cli.screens import layout
-    from keyspread.cli.spark_session import failures_in_one_line, spark_session
-    from keyspread.cli.standard_error import hold_stderr
-    from keyspread.job.batch_job import TOP
-    from keyspread.job.stream_job import check_same_run, check_stream_scheme, start_stream
-    from keyspread.spark.launch.master import check_master
-    from keyspread.spark.streaming.stream_watch import StreamWatch
+    from keyspread.cli.common import layout
+    from keyspread.cli.common.session import failures_in_one_line, hold_stderr, spark_session, stop_request
+    from keyspread.run.pipeline import TOP
+    from keyspread.run.stream import check_same_run, check_stream_scheme, start_stream
+    from keyspread.spark._launch.master import check_master
+    from keyspread.spark.stream_watch import StreamWatch
 
     # Check everything that can be checked without Spark before it starts.
     options = job.options()
@@ -131,7 +132,7 @@ def run_streaming(input: RunInput, job: RunJob, streaming: RunStreaming, output:
 
 def _source(input: RunInput) -> tuple[dict[str, Any], Callable[["SparkSession"], "Source"]]:
     """Return the settings that identify the stream, as plain values, and a function that reads it with Spark."""
-    from keyspread.job.sources import KAFKA, TABLE, endless_source, file_source
+    from keyspread.run.sources import KAFKA, TABLE, endless_source, file_source
     from keyspread.streams import named_stream
 
     if is_generated(input):
@@ -162,7 +163,7 @@ def _source(input: RunInput) -> tuple[dict[str, Any], Callable[["SparkSession"],
 
 def _results(out: str | None) -> str | None:
     """Return the address of the folder for results, one folder per batch; refuse what is no folder."""
-    from keyspread.job.sources import for_spark, is_address, is_table, local_path
+    from keyspread.run.sources import for_spark, is_address, is_table, local_path
 
     if out is None:
         return None
@@ -178,7 +179,7 @@ def _results(out: str | None) -> str | None:
 @contextmanager
 def _checkpoint(folder: str | None) -> Iterator[str]:
     """Yield the checkpoint folder; without one, a temporary folder that is removed afterwards."""
-    from keyspread.job.sources import is_address, local_path
+    from keyspread.run.sources import is_address, local_path
 
     if folder is not None:
         if not is_address(folder) and os.path.isfile(folder):
@@ -243,7 +244,7 @@ def _until_stopped(
 
 def _choices_of(scheme: str, batch: "BatchSeen", options: Mapping[str, Any]) -> int | None:
     """Return the d that D-Choices takes for the hot keys of a batch; None if not all of them are known."""
-    from keyspread.job.batch_job import choices_of
+    from keyspread.run.pipeline import choices_of
 
     if not batch.rows or batch.head is None or batch.head > len(batch.hottest):
         return None
@@ -254,7 +255,7 @@ def _choices_of(scheme: str, batch: "BatchSeen", options: Mapping[str, Any]) -> 
 @contextmanager
 def _batch_printer(as_json: bool, title: str, out: "Console") -> Iterator[Show]:
     """Yield a function that shows a batch: as JSON, in a live picture on a terminal, or as a line of text."""
-    from keyspread.cli.screens.live_view import BatchLines, LivePicture, draw_live
+    from keyspread.cli.screens.pipeline import BatchLines, LivePicture, draw_live
 
     if as_json:
         yield lambda batch, choices: print_json({**batch.to_dict(), "choices": choices}, type="batch")
@@ -283,7 +284,7 @@ class _Total:
 
     def print(self, stream: "RunningStream", out: "Console", json_of: str | None) -> None:
         """Print the total, and how to resume; as JSON if the name of the input is given for it."""
-        from keyspread.cli.screens import layout
+        from keyspread.cli.common import layout
 
         seconds, mean = time.monotonic() - self._started, self._imbalance / max(1, self._batches)
         if json_of is not None:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from keyspread.cli.json_output import print_json
-from keyspread.cli.options import routing
-from keyspread.cli.options.groups import option_groups
+from keyspread.cli.common.layout import print_json
+from keyspread.cli.options import output as routing
+from keyspread.cli.options.command import option_groups
 from keyspread.cli.options.input import StreamInput, given
 from keyspread.cli.options.output import Json
 
@@ -38,8 +38,8 @@ def simulate(stream: StreamInput, route: SimulateRouting, windows: routing.Windo
     """
     import keyspread
     from keyspread import checks
-    from keyspread.cli.input_stream import note_malformed, read_input
-    from keyspread.cli.screens import layout
+    from keyspread.cli.common import layout
+    from keyspread.cli.common.input_stream import note_malformed, read_input
     from keyspread.cli.screens.simulation import show
 
     checks.whole_number("senders", route.senders)

@@ -1,13 +1,55 @@
-"""The options that name and describe the input: the same in every command that reads or generates a stream."""
+"""Values that the shell offers for an option after Tab. Typer keeps those that start with what was typed."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from keyspread.cli.options import completion
-from keyspread.cli.options.parsers import COUNT, NAME, NUMBER, PATH
+from keyspread.cli.options.command import COUNT, NAME, NUMBER, PATH
 from keyspread.errors import InputError
+
+
+def streams() -> list[str]:
+    """Return the names of generated streams; where none fits, the shell offers files."""
+    from keyspread.streams.catalog import NAMES
+
+    return list(NAMES)
+
+
+def schemes() -> list[str]:
+    """Return every scheme that can be simulated, published alternatives included."""
+    from keyspread.sender.registry import DESCRIPTORS
+
+    return [scheme.name for scheme in DESCRIPTORS]
+
+
+def run_schemes() -> list[str]:
+    """Return every scheme that can run on Spark."""
+    from keyspread.sender.registry import DESCRIPTORS, Kind
+
+    return [scheme.name for scheme in DESCRIPTORS if scheme.kind is not Kind.PEER]
+
+
+def scheme_list(incomplete: str) -> list[str]:
+    """Complete the last name of a list with commas: 'key,d' → 'key,d-choices'."""
+    before, comma, _ = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in run_schemes()]
+
+
+def formats() -> list[str]:
+    """Return the formats of input files."""
+    from keyspread.streams.formats import FORMATS
+
+    return list(FORMATS)
+
+
+def run_formats() -> list[str]:
+    """Return formats that Spark's readers have; connectors may add others."""
+    return ["csv", "json", "kafka", "orc", "parquet", "table", "tsv"]
+
+
+# The options that name and describe the input: the same in every command that reads or generates a stream.
+
 
 INPUT, GENERATED, FILES = "Input", "Generated streams", "Input files"
 DEFAULT_INPUT = "zipf"
@@ -34,12 +76,10 @@ def _files(help: str, *names: str, default: str | None = None, **more: Any) -> A
 _STREAMS = "Generated stream (zipf, drift, wp, tw, ct: see [b]keyspread datasets list[/b])"
 
 StreamOrPath = Annotated[
-    str, _input(f"{_STREAMS}, or a file, folder or pattern", completion.streams, "NAME|PATH", "--input", "--stream")
+    str, _input(f"{_STREAMS}, or a file, folder or pattern", streams, "NAME|PATH", "--input", "--stream")
 ]
-StreamName = Annotated[str, _input(_STREAMS, completion.streams, "NAME")]
-RunInputName = Annotated[
-    str, _input(f"{_STREAMS}, or what Spark reads: a path, table or topic", completion.streams, "NAME|PATH")
-]
+StreamName = Annotated[str, _input(_STREAMS, streams, "NAME")]
+RunInputName = Annotated[str, _input(f"{_STREAMS}, or what Spark reads: a path, table or topic", streams, "NAME|PATH")]
 
 Skew = Annotated[
     float | None, _generated("zipf, drift: Zipf exponent; 0 is uniform", "1.4 for zipf, 1.2 for drift", **NUMBER)
@@ -66,7 +106,7 @@ Format = Annotated[
     _files(
         "tsv (time<TAB>key), wikibench, words, cashtags, csv, json or parquet",
         default="from the file name",
-        autocompletion=completion.formats,
+        autocompletion=formats,
         **NAME,
     ),
 ]

@@ -1,10 +1,13 @@
 """The options for what a command prints and writes, and for the Spark that it runs on."""
 
+import os
 from typing import Annotated, Any
 
 import typer
 
-from keyspread.cli.options.parsers import COUNT
+from keyspread.cli.options import input as completion
+from keyspread.cli.options.command import COUNT, COUNT_OR_AUTO, NAME, NUMBER
+from keyspread.errors import InputError
 
 OUTPUT, SPARK = "Output", "Spark"
 
@@ -27,3 +30,55 @@ Master = Annotated[
     spark("Spark to run on: local[4], spark://host:7077, sc://host, yarn, …", default="local[*]", metavar="ADDRESS"),
 ]
 Verbose = Annotated[bool, spark("Show Spark's own output", "--verbose")]
+
+
+# The file of a --plot option: checked before any work is done.
+
+
+def check_place(path: str) -> None:
+    """Raise an error if no file can be written here."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        raise InputError(f"--plot {path} is a folder: name a file")
+    if not os.path.isdir(folder):
+        raise InputError(f"--plot {path} cannot be written: there is no folder {folder}, create it first")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"--plot {path} cannot be written: check the permissions of {folder}")
+
+
+# The options that decide how messages are routed: schemes, workers, senders, and what counts as hot.
+
+
+ROUTING = "Routing"
+
+
+def routing(help: str, default: str | bool = True, **more: Any) -> Any:
+    """Return an option of the panel Routing; `default` describes a default that the library derives."""
+    return typer.Option(help=help, rich_help_panel=ROUTING, show_default=default, **more)
+
+
+Workers = Annotated[int, routing("Number of workers", **COUNT)]
+Senders = Annotated[int, routing("Number of senders (sources) that share the stream", **COUNT)]
+Scheme = Annotated[
+    str,
+    routing(
+        "How a message is assigned to a worker: per-key, d-choices, w-choices, planned, look-ahead, key, …",
+        autocompletion=completion.schemes,
+        **NAME,
+    ),
+]
+Threshold = Annotated[float | None, routing("Minimum share of a hot key", "1/(5·workers)", **NUMBER)]
+Tolerance = Annotated[float | None, routing("d-choices, per-key: imbalance that is acceptable", "1e-4", **NUMBER)]
+Counters = Annotated[int | None, routing("Number of counters per sender", "2/threshold", **COUNT)]
+Choices = Annotated[int | None, routing("greedy: number of workers a hot key may use", False, **COUNT)]
+HalfLife = Annotated[
+    str | None, routing("Messages after which a count weighs half, or auto", "no fading", **COUNT_OR_AUTO)
+]
+HalfLifeToCompare = Annotated[
+    str | None,
+    routing("Messages after which a count weighs half, or auto", "auto for per-key, else no fading", **COUNT_OR_AUTO),
+]
+Windows = Annotated[
+    int,
+    typer.Option(help="Number of windows, with equal message counts", rich_help_panel="Output", **COUNT),
+]

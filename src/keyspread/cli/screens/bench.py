@@ -7,13 +7,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from keyspread.cli.screens import layout
+from keyspread.cli.common import layout
 
 if TYPE_CHECKING:
-    from keyspread.deployment.live.measurements import LiveDeployment, LiveRun
-    from keyspread.deployment.live.setup import LiveSetup
-    from keyspread.deployment.measurements import Deployment
-    from keyspread.deployment.setup import Setup
+    from keyspread.paper.deployment.measurements import Deployment
+    from keyspread.paper.deployment.setup import Setup
+    from keyspread.paper.live.setup import LiveDeployment, LiveRun, LiveSetup
 
 _WAITING = {"max avg": "highest_average", "p50": "p50", "p95": "p95", "p99": "p99"}
 _LATE = 0.1
@@ -24,7 +23,7 @@ _FULL = 0.9
 
 def show(measured: "Deployment") -> None:
     """Print the measurement for people."""
-    from keyspread.deployment.measurements import MICRO_BATCHES, QUEUES, summary
+    from keyspread.paper.deployment.measurements import MICRO_BATCHES, QUEUES, summary
 
     out = layout.console()
     setup = measured.setup
@@ -130,7 +129,7 @@ def _reasons(rows: list[dict[str, Any]]) -> Table:
 
 
 def _latency(measured: "Deployment", kind: str, skew: float) -> Table:
-    from keyspread.deployment.measurements import QUEUES
+    from keyspread.paper.deployment.measurements import QUEUES
 
     table = _table("scheme", *_WAITING, "queue", "p99 model")
     predicted = {(model.skew, model.scheme): model.waiting for model in measured.predicted}

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from keyspread.cli.screens import layout
+from keyspread.cli.common import layout
 
 if TYPE_CHECKING:
-    from keyspread.evaluation.advice import Advice
-    from keyspread.evaluation.compare import Compared
+    from keyspread.evaluation.compare import Advice, Compared
 
 
 def show(title: str, compared: "Sequence[Compared]", advice: "Advice") -> None:

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from keyspread.cli.input_stream import InputStream, clean
-from keyspread.cli.screens import layout
-from keyspread.cli.screens.layout import percent, plain_table
+from keyspread.cli.common import layout
+from keyspread.cli.common.input_stream import InputStream, clean
+from keyspread.cli.common.layout import percent, plain_table
 from keyspread.streams import Malformed, Profile
 
 _MOST_RUNS = 12
@@ -20,7 +20,7 @@ _MOST_RUNS = 12
 def show_list() -> None:
     """Print the generated streams with their default parameters for people."""
     from keyspread.streams import ORIGINALS, zipf_probabilities
-    from keyspread.streams.generated.catalog import DEFAULTS
+    from keyspread.streams.catalog import DEFAULTS
 
     out = layout.console()
     out.print()

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from keyspread.cli.screens import layout
+from keyspread.cli.common import layout
 
 if TYPE_CHECKING:
-    from keyspread.job.gain import Gain
+    from keyspread.run.gain import Gain
 
 _NO_GAIN = 1.1
 """A gain below this is none."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from keyspread.cli.screens import layout
-from keyspread.experiments.verdict import summary
+from keyspread.cli.common import layout
+from keyspread.paper.figures.figure import summary
 
 if TYPE_CHECKING:
-    from keyspread.experiments.figure import FigureResult
+    from keyspread.paper.figures.figure import FigureResult
 
 _MARKS = {"holds": ("✓", "ok", "green"), "holds in part": ("◐", "~~", "yellow"), "does not hold": ("✗", "NO", "red")}
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from keyspread.cli.screens import layout
+from keyspread.cli.common import layout
 from keyspread.drawing.picture import Picture
 
 if TYPE_CHECKING:

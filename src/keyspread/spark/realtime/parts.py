@@ -15,14 +15,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, StructType
 
 from keyspread.errors import InputError
-from keyspread.online.settings import Settings
 from keyspread.planned.plan import Plan
-from keyspread.spark.capabilities import quiet_analysis
-from keyspread.spark.failures import why
-from keyspread.spark.realtime.spread_records import DEFAULT_SCHEME, with_record_worker
-from keyspread.spark.routing.keys import Key, KeyColumn, column, key_columns, quoted, type_of
-from keyspread.spark.routing.options import Routing
-from keyspread.spark.routing.weights import Weight
+from keyspread.sender.settings import Settings
+from keyspread.spark._engine.capabilities import quiet_analysis
+from keyspread.spark._engine.failures import why
+from keyspread.spark._routing.keys import Key, KeyColumn, column, key_columns, quoted, type_of
+from keyspread.spark._routing.options import Routing, Weight
+from keyspread.spark.realtime.records import DEFAULT_SCHEME, with_record_worker
 
 TAG = "keyspread_tag"
 _TRIED_PER_WORKER = 16

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from keyspread.errors import InputError
-from keyspread.spark.capabilities import has_realtime_exchange
+from keyspread.spark._engine.capabilities import has_realtime_exchange
 
 _EXCHANGE = {
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",  # by default a row waits up to 50 ms for more rows

@@ -1,0 +1,1 @@
+"""What several commands need: a Spark session, an input, the state of the installation."""

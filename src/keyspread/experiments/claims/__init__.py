@@ -1,1 +1,0 @@
-"""Claims that the paper makes in its text, one file each."""

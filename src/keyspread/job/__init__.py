@@ -1,1 +1,0 @@
-"""The job of `keyspread run` on Spark: sources → spread → merge → sinks, on bounded data or on a stream."""

@@ -1,0 +1,1 @@
+"""The paper, reproduced: simulations, a deployment, figures with verdicts, a report."""

@@ -1,0 +1,1 @@
+"""Throughput and latency of every scheme on a running engine, measured and predicted."""

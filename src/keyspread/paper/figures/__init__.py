@@ -1,0 +1,1 @@
+"""One file per figure: parameters → runs → table → plot → verdicts."""

@@ -1,0 +1,1 @@
+"""The same record by record, through a broker in real-time mode."""

@@ -1,0 +1,1 @@
+"""Many simulations as one Spark job, and a model of queues."""

@@ -1,0 +1,1 @@
+"""What `keyspread run` does: a measurement three ways, or the paper's pipeline."""

@@ -1,0 +1,1 @@
+"""What the running Spark can do, and what its errors mean."""

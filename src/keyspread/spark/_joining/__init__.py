@@ -1,0 +1,1 @@
+"""Joins whose hot keys are cut: count both sides, plan, salt the rows, let Spark join."""

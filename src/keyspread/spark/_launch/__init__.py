@@ -1,0 +1,1 @@
+"""Start Spark: Java, clusters on this machine, Python workers, silence."""

@@ -1,0 +1,1 @@
+"""What a streaming query keeps from batch to batch."""

@@ -1,1 +1,0 @@
-"""Start Spark on this machine: Java, local clusters, Python workers, logging."""

@@ -1,1 +1,0 @@
-"""Generated streams: Zipf, drifting Zipf, look-alikes of the paper's streams."""

@@ -1,1 +1,0 @@
-"""Read streams from files: `paths` lists the files, `formats` parses them, `times` parses times, `files` joins all."""
