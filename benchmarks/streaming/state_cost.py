@@ -20,9 +20,9 @@ from pyspark.sql import Row
 from stream_rate import ROWS, SCATTERED, WORKERS, ColumnCount, KeyCount
 
 from keyspread import ColumnOperator, Operator, hash_keys
-from keyspread.spark._folding.column_states import ColumnStates
-from keyspread.spark._folding.operator_states import OperatorStates
-from keyspread.spark._folding.states import KeyedStates
+from keyspread.folding.column_states import ColumnStates
+from keyspread.folding.operator_states import OperatorStates
+from keyspread.folding.states import KeyedStates
 from keyspread.spark._routing.exchange import tags_of
 from keyspread.spark._streaming import chunks as window_entries
 from keyspread.spark._streaming.blobs import to_blob

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark")
 
 from keyspread import ColumnOperator, hash_keys
-from keyspread.spark._folding.column_states import ColumnStates
-from keyspread.spark._folding.states import OperatorError
-from keyspread.spark._folding.types import is_stored_as
+from keyspread.folding.column_states import ColumnStates
+from keyspread.folding.states import OperatorError
+from keyspread.folding.types import is_stored_as
 
 NAN = math.nan
 

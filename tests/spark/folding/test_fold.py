@@ -18,13 +18,13 @@ from pyspark import cloudpickle
 from frames import setting
 from keyspread import ColumnOperator, Operator
 from keyspread.errors import InputError
+from keyspread.folding import column_states, operator_states
+from keyspread.folding import states as keyed_states
+from keyspread.folding.column_states import ColumnStates
+from keyspread.folding.fold import finish_mixed, fold_where_rows_are
+from keyspread.folding.operator_states import OperatorStates
+from keyspread.folding.states import numbered
 from keyspread.spark import Watch, aggregate
-from keyspread.spark._folding import column_states, operator_states
-from keyspread.spark._folding import states as keyed_states
-from keyspread.spark._folding.column_states import ColumnStates
-from keyspread.spark._folding.fold import finish_mixed, fold_where_rows_are
-from keyspread.spark._folding.operator_states import OperatorStates
-from keyspread.spark._folding.states import numbered
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyspread.spark._folding.states import Groups, groups_of
+from keyspread.folding.states import Groups, groups_of
 
 KEYS = st.sampled_from(["a", "b", None, "c"])
 FLOATS = st.none() | st.floats(width=32)

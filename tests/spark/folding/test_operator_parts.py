@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 from frames import setting, skewed
 from keyspread import Operator
 from keyspread.errors import InputError
+from keyspread.folding.states import groups_of
+from keyspread.folding.types import as_stored, check_key_types
 from keyspread.spark import aggregate
 from keyspread.spark._folding.operator_parts import OperatorError, OperatorParts
-from keyspread.spark._folding.states import groups_of
-from keyspread.spark._folding.types import as_stored, check_key_types
 from keyspread.spark._routing.keys import equal_as_spark_sees
 
 pytestmark = pytest.mark.usefixtures("static")

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from keyspread import Operator
-from keyspread.spark._folding.operator_states import OperatorStates
-from keyspread.spark._folding.states import OperatorError
+from keyspread.folding.operator_states import OperatorStates
+from keyspread.folding.states import OperatorError
 
 
 class Count(Operator):

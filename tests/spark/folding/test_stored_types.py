@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from keyspread.spark._folding.types import as_stored, stored_type, to_array, to_python
+from keyspread.folding.types import as_stored, stored_type, to_array, to_python
 
 BERLIN, UTC = pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us", "UTC")
 

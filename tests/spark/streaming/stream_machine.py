@@ -31,9 +31,9 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 
 from keyspread import ColumnOperator, Operator, hash_keys
-from keyspread.spark._folding.column_states import ColumnStates
+from keyspread.folding.column_states import ColumnStates
+from keyspread.folding.operator_states import OperatorStates
 from keyspread.spark._folding.operator_parts import parameters_of
-from keyspread.spark._folding.operator_states import OperatorStates
 from keyspread.spark._routing.exchange import spark_hash, tags_of
 from keyspread.spark._streaming import chunks as window_entries
 from keyspread.spark._streaming.blobs import StateError

@@ -18,11 +18,14 @@ import pyarrow as pa
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     DataType,
     LongType,
+    StringType,
     StructField,
     StructType,
     TimestampNTZType,
@@ -30,14 +33,13 @@ from pyspark.sql.types import (
 )
 
 from keyspread.errors import InputError
+from keyspread.folding.column_states import ColumnStates
+from keyspread.folding.fold import finish_mixed, fold_where_rows_are, runs
+from keyspread.folding.operator_states import OperatorStates
+from keyspread.folding.states import KeyedStates, OperatorError, numbered
 from keyspread.operators import OPERATORS, AnyOperator, ColumnOperator, Operator
 from keyspread.spark._engine.capabilities import arrow_schema, quiet_analysis, schema_of_ddl, shipped
 from keyspread.spark._engine.failures import why
-from keyspread.spark._folding.column_states import ColumnStates
-from keyspread.spark._folding.fold import finish_mixed, fold_where_rows_are
-from keyspread.spark._folding.operator_states import OperatorStates
-from keyspread.spark._folding.states import KeyedStates, OperatorError, numbered
-from keyspread.spark._folding.types import check_key_types
 from keyspread.spark._routing.keys import KeyColumn, column, equal_as_spark_sees, key_hash, type_of
 
 WATERMARK = "spark.watermarkDelayMs"  # Spark marks a column of event time with this key in its metadata
@@ -259,13 +261,13 @@ class OperatorParts:
     def merge(self, states: DataFrame) -> DataFrame:
         """Merge the states of each key into one."""
         fold = self.states.fold
-        return _sorted_by_hash(states).mapInArrow(in_batches(lambda batches: map(fold, _runs(batches))), self.schema)
+        return _sorted_by_hash(states).mapInArrow(in_batches(lambda batches: map(fold, runs(batches))), self.schema)
 
     def result(self, states: DataFrame) -> DataFrame:
         """Merge the states of each key and return the result."""
         own = self.states
         return self.unpacked(
-            _sorted_by_hash(states), lambda batches: (own.finish(own.fold(table)) for table in _runs(batches))
+            _sorted_by_hash(states), lambda batches: (own.finish(own.fold(table)) for table in runs(batches))
         )
 
     def folded(self, df: DataFrame, workers: int) -> DataFrame:
@@ -278,7 +280,7 @@ class OperatorParts:
         mixed = _numbered_schema([*kinds[: own.width], BooleanType(), *self._state, *kinds[own.width :]])
         moved = rows.mapInArrow(in_batches(lambda batches: fold_where_rows_are(own, workers, batches)), mixed)
         by_key = moved.repartition(workers, "_0").sortWithinPartitions("_0")
-        return self.unpacked(by_key, lambda batches: finish_mixed(own, _runs(batches)))
+        return self.unpacked(by_key, lambda batches: finish_mixed(own, runs(batches)))
 
     def rows(self, df: DataFrame, hashed_by: Sequence[KeyColumn] | None = None) -> DataFrame:
         """Return the rows in the form that `KeyedStates.make` reads: the hash, the key, all columns."""
@@ -367,18 +369,49 @@ def _arrow_schema(what: str, operator: AnyOperator, schema: StructType) -> pa.Sc
         ) from None
 
 
-def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows, which are sorted by hash, in tables that never split the rows of one hash."""
-    waiting: list[pa.Table] = []
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        table = pa.Table.from_batches([batch])
-        hashes = table.column(0).to_numpy()
-        last = int((hashes != hashes[-1]).sum())  # where the last hash begins; the next batch may continue it
-        if last or (waiting and waiting[-1].column(0)[0].as_py() != hashes[0]):
-            yield pa.concat_tables([*waiting, table.slice(0, last)] if last else waiting)
-            waiting = []
-        waiting.append(table.slice(last))
-    if waiting:
-        yield pa.concat_tables(waiting)
+# Which types a key may have if rows are grouped in Python: those that Python and Spark compare alike.
+
+
+# Compared with Spark's groupBy in test_operator_parts.py, each of them.
+_COMPARED = (
+    T.BooleanType,
+    T.ByteType,
+    T.ShortType,
+    T.IntegerType,
+    T.LongType,
+    T.FloatType,
+    T.DoubleType,
+    T.DecimalType,
+    T.BinaryType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
+    T.DayTimeIntervalType,
+    T.NullType,
+)
+
+
+def check_key_types(names: Sequence[KeyColumn], fields: Sequence[StructField]) -> None:
+    """Refuse, before the query starts, keys that would be grouped differently than by Spark, or not at all."""
+    for name, field in zip(names, fields, strict=True):
+        wrong = _not_compared(field.dataType)
+        if wrong is not None:
+            remedy = (
+                f"pass a key without it, such as F.lower({field.name!r}).cast('string collate UTF8_BINARY')"
+                if isinstance(wrong, StringType)
+                else "cast it, for example to string"
+            )
+            raise InputError(
+                f"key {name!r} has type {field.dataType.simpleString()}, and an Operator groups rows in Python, which "
+                f"compares {wrong.simpleString()} in another way than Spark, or not at all: {remedy}"
+            )
+
+
+def _not_compared(kind: DataType) -> DataType | None:
+    if isinstance(kind, ArrayType):
+        return _not_compared(kind.elementType)
+    if isinstance(kind, StructType):
+        return next((wrong for field in kind.fields if (wrong := _not_compared(field.dataType)) is not None), None)
+    if isinstance(kind, StringType):
+        return None if getattr(kind, "collation", "UTF8_BINARY") == "UTF8_BINARY" else kind
+    return None if isinstance(kind, _COMPARED) else kind

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from keyspread.errors import KeyspreadError, SnapshotError
+from keyspread.folding.types import as_stored
 from keyspread.framing import Frame
-from keyspread.spark._folding.types import as_stored
 
 
 def difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:

@@ -21,8 +21,8 @@ from pyspark.sql import Row, SparkSession
 
 from keyspread import checks
 from keyspread.errors import InputError
+from keyspread.folding.states import fold_all, groups_of
 from keyspread.spark._folding.operator_parts import Tables
-from keyspread.spark._folding.states import fold_all, groups_of
 from keyspread.spark._routing.exchange import tags_of
 from keyspread.spark._streaming.blobs import StateError, difference, from_blob, identity_blob, identity_of, to_blob
 from keyspread.spark._streaming.chunks import (

@@ -10,11 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark import cloudpickle
 
 from keyspread.errors import KeyspreadError
+from keyspread.folding.types import as_stored, comparable_values, to_array, to_python
 from keyspread.operators import Operator
-from keyspread.spark._folding.types import as_stored, comparable_values, to_array, to_python
 
 Ints = npt.NDArray[np.int64]
 Columns = Sequence[Any]
@@ -147,6 +146,8 @@ class PickledColumn:
         try:
             return pickle.dumps(state)
         except Exception:  # cloudpickle also pickles the class, for example one of the user's script
+            from pyspark import cloudpickle
+
             try:
                 return bytes(cloudpickle.dumps(state))  # type: ignore[no-untyped-call]
             except Exception as problem:

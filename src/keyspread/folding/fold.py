@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from keyspread.spark._folding.states import Groups, Ints, KeyedStates, numbered_table
+from keyspread.folding.states import Groups, Ints, KeyedStates, numbered_table
 
 
 @dataclass(frozen=True)
@@ -114,3 +114,20 @@ def _of_groups(groups: Groups, chosen: np.ndarray) -> tuple[Ints, Groups]:
     places = np.flatnonzero(chosen[groups.of_row])
     number = np.cumsum(chosen) - 1
     return places, Groups(number[groups.of_row[places]], np.searchsorted(places, groups.first[chosen]))
+
+
+def runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows, which are sorted by hash, in tables that never split the rows of one hash."""
+    waiting: list[pa.Table] = []
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        table = pa.Table.from_batches([batch])
+        hashes = table.column(0).to_numpy()
+        last = int((hashes != hashes[-1]).sum())  # where the last hash begins; the next batch may continue it
+        if last or (waiting and waiting[-1].column(0)[0].as_py() != hashes[0]):
+            yield pa.concat_tables([*waiting, table.slice(0, last)] if last else waiting)
+            waiting = []
+        waiting.append(table.slice(last))
+    if waiting:
+        yield pa.concat_tables(waiting)

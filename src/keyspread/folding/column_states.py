@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from keyspread.operators import ColumnOperator
-from keyspread.spark._folding.states import (
+from keyspread.folding.states import (
     MOST_BYTES,
     MOST_STATES,
     Groups,
@@ -22,7 +21,8 @@ from keyspread.spark._folding.states import (
     groups_of,
     numbered_table,
 )
-from keyspread.spark._folding.types import as_stored, is_stored_as, stored_schema
+from keyspread.folding.types import as_stored, is_stored_as, stored_schema
+from keyspread.operators import ColumnOperator
 
 _SMALLER = 0.7  # keys per row of a batch, up to which it is folded
 

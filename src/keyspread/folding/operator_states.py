@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from keyspread.operators import Operator
-from keyspread.spark._folding.states import (
+from keyspread.folding.states import (
     MOST_BYTES,
     MOST_STATES,
     Groups,
@@ -23,7 +22,8 @@ from keyspread.spark._folding.states import (
     hashable,
     numbered_table,
 )
-from keyspread.spark._folding.types import as_stored, comparable_values, stored_schema
+from keyspread.folding.types import as_stored, comparable_values, stored_schema
+from keyspread.operators import Operator
 
 _ROWS = 4096  # states per table, as they may be large
 _LOOKED_AT = 4  # states of a batch whose size is measured
