@@ -5,6 +5,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -48,8 +49,8 @@ def main(root: Path) -> None:
     options = subprocess.run(
         [sys.executable, "-m", "keyspread", "run", "--help"], env=environment, capture_output=True, text=True
     ).stdout
-    names = {word for line in options.splitlines() for word in line.split()[1:3] if word.startswith("--")}
-    print(f"options of keyspread run {len(names - {'--help'})}")
+    names = set(re.findall(r"^\W*(--[\w-]+)", options, re.MULTILINE)) - {"--help"}
+    print(f"options of keyspread run {len(names)}")
     spread = subprocess.run([sys.executable, "-c", PATH_OF_A_ROW], env=environment, capture_output=True, text=True)
     print(f"one planned spread       {spread.stdout.strip() or spread.stderr.strip()[-300:]}")
 

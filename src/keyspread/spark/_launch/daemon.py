@@ -5,6 +5,7 @@ Set `spark.python.daemon.module` to this module. Without it, every worker import
 
 import gc
 import sys
+from importlib import import_module
 from zipimport import zipimporter
 
 import numba  # noqa: F401
@@ -14,8 +15,8 @@ import pyarrow  # noqa: F401
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import keyspread.spark.aggregate
-import keyspread.streams  # noqa: F401
+PRELOADED = ("keyspread.spark", "keyspread.folding.fold", "keyspread.sender.sender", "keyspread.streams")
+"""What workers use. By name, because nothing else of this folder may import what stands above it."""
 
 
 def settle() -> None:
@@ -31,5 +32,7 @@ def settle() -> None:
 
 
 if __name__ == "__main__":
+    for name in PRELOADED:
+        import_module(name)
     settle()
     manager()
