@@ -112,7 +112,11 @@ def test_commands_run_where_the_user_is(dev: ModuleType, here: Path) -> None:
 
 
 def test_lint_and_lock_are_always_about_the_project(dev: ModuleType, here: Path) -> None:
-    for command, programs in (("lint", ["ruff", "ruff", "mypy", "lint-imports"]), ("lock", ["uv", "python"]), ("matrix", ["python"])):
+    for command, programs in (
+        ("lint", ["ruff", "ruff", "mypy", "lint-imports"]),
+        ("lock", ["uv", "python"]),
+        ("matrix", ["python"]),
+    ):
         steps, folder = dev.commands(command, [])
         assert [step[0] for step in steps] == programs
         assert folder == dev.ROOT

@@ -6,7 +6,7 @@ Bar: look-ahead <= 1 x d-choices for parts of 500 messages and more. Both start 
 import time
 
 import keyspread as ks
-from keyspread.planned import planner as look_ahead
+from keyspread.planned import look_ahead
 from keyspread.streams.generated import zipf
 
 from common import console, show, side_by_side, verdict

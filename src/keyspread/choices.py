@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from keyspread import checks
 from keyspread.errors import InputError
-from keyspread.kernels import mixing as kernels
+from keyspread.kernels import mixing
 
 Shares = Sequence[float] | npt.NDArray[np.floating[Any]]
 
@@ -42,7 +42,7 @@ def find_choices(head_probabilities: Shares, workers: int, tolerance: float = 1e
     """
     workers = checks.whole_number("workers", workers)
     tolerance = checks.not_negative("tolerance", tolerance)
-    return int(kernels.find_choices(np.cumsum(_shares(head_probabilities)), workers, tolerance))
+    return int(mixing.find_choices(np.cumsum(_shares(head_probabilities)), workers, tolerance))
 
 
 def _shares(values: Shares) -> npt.NDArray[np.float64]:

@@ -22,7 +22,7 @@ import keyspread as ks
 from frames import ONLINE, hashes, places, sent_by, sent_online, setting, skewed
 from keyspread.errors import InputError, KeyspreadError
 from keyspread.operators import Count, Operator
-from keyspread.planned import planner as look_ahead
+from keyspread.planned import look_ahead
 from keyspread.spark import (
     StreamWatch,
     Totals,

@@ -17,7 +17,7 @@ import naive
 from keyspread import SCHEMES, InputError, Plan, Sender, plan, simulate
 from keyspread.evaluation.metrics import replica_model
 from keyspread.evaluation.simulate import Simulation
-from keyspread.planned import planner as look_ahead
+from keyspread.planned import look_ahead
 from keyspread.streams import read_stream, zipf
 
 ALL = [*SCHEMES, "planned"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import naive
 from keyspread import InputError, simulate
-from keyspread.planned import planner as look_ahead
+from keyspread.planned import look_ahead
 from keyspread.streams import DriftingZipfStream, read_stream, zipf
 
 

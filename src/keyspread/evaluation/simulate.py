@@ -18,8 +18,9 @@ from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.kernels.balance import words_for
 from keyspread.kernels.planned_routing import count_bits, tally
+from keyspread.planned.look_ahead import plan_part
 from keyspread.planned.plan import Plan
-from keyspread.planned.planner import plan, plan_part
+from keyspread.planned.planner import plan
 from keyspread.sender.peers import Peer
 from keyspread.sender.registry import Descriptor, Kind, resolve
 from keyspread.sender.sender import Sender

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keyspread import checks
-from keyspread.kernels import packing
-from keyspread.kernels import planned_routing as cuts
+from keyspread.kernels import packing, planned_routing
 from keyspread.planned.plan import Head, Plan, buckets_of
 
 _HALVINGS = 24  # steps of the search for the smallest slack that keeps a bound on moved messages
@@ -139,7 +138,7 @@ class _Packer:
         moved += int(counts.buckets[owners != before.buckets].sum())
         workers, weights = pieces.workers[: first[-1]], pieces.weights[: first[-1]]
         ends = np.empty(first[-1], np.int64)
-        cuts.cut_by_weight(first, weights, ends)
+        planned_routing.cut_by_weight(first, weights, ends)
         head = Head(counts.hashes, first, workers, weights, ends)
         share_moved = moved / total if before.known and total else 0.0
         return Plan(aim.workers, owners, head, room.loads, share_moved)

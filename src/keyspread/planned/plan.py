@@ -14,7 +14,6 @@ from keyspread import checks
 from keyspread.drawing.picture import Drawn, Picture, Table, of_loads
 from keyspread.errors import InputError
 from keyspread.kernels import planned_routing
-from keyspread.kernels import planned_routing as cuts
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,7 @@ class Plan(Drawn):
         first_cell = np.concatenate([[0], np.cumsum(1 << bits)])
         shift = planned_routing.SLOT_BITS - bits
         cells = np.empty(first_cell[-1], np.int32)
-        cuts.fill_cells(head.first, head.ends, first_cell, shift, cells)
+        planned_routing.fill_cells(head.first, head.ends, first_cell, shift, cells)
         return planned_routing.RoutingTable(
             buckets=buckets,
             owners=owners,

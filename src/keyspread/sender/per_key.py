@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from keyspread.kernels import weighted as weighted_routing
+from keyspread.kernels import weighted
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.candidate_lists import (
     find_lists,
@@ -47,7 +47,7 @@ class PerKey(HeadAndTail):
     options = ("tolerance", *HeadAndTail.options)
     recommended: ClassVar[dict[str, Any]] = {"half_life": "auto"}
     sizes_each_key = True
-    hot = weighted_routing.OWN_LIST
+    hot = weighted.OWN_LIST
 
     def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return the number of workers of the hottest key."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from keyspread.kernels import weighted as weighted_routing
+from keyspread.kernels import weighted
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.mixing import find_choices
 from keyspread.kernels.routing import (
@@ -41,7 +41,7 @@ class Scheme(ABC):
     tracks_head: ClassVar[bool] = False
     needs_choices: ClassVar[bool] = False
     sizes_each_key: ClassVar[bool] = False  # each hot key has its own number of workers
-    hot: ClassVar[int] = weighted_routing.CHOICES  # the rule for messages with weights
+    hot: ClassVar[int] = weighted.CHOICES  # the rule for messages with weights
 
     @abstractmethod
     def choices(self, settings: SenderSettings, head: Shares) -> int:
@@ -85,26 +85,24 @@ class Scheme(ABC):
 
     def route_marked_weighted(self, state: State, keys: Keys, weights: Weights, out: Workers) -> None:
         """Route messages whose entry in `out` says whether they are hot."""
-        everyone = self.hot == weighted_routing.CHOICES and state.choices >= state.settings.workers
-        hot = weighted_routing.ANYONE if everyone else self.hot
-        rules = weighted_routing.Rules(hot, state.choices, state.unit, state.turn)
+        everyone = self.hot == weighted.CHOICES and state.choices >= state.settings.workers
+        hot = weighted.ANYONE if everyone else self.hot
+        rules = weighted.Rules(hot, state.choices, state.unit, state.turn)
         loads, identity, messages = state.balance.loads, state.identity, state.messages
         state.levels_are_current = False
         if not self._has_many_candidates(state, hot):
-            state.turn = weighted_routing.route_weighted(keys, weights, out, messages, identity, loads, rules)
+            state.turn = weighted.route_weighted(keys, weights, out, messages, identity, loads, rules)
             return
         balance = state.current_weighted_balance(weights)
-        weighted_routing.route_weighted_by_levels(
-            keys, weights, out, messages, identity, balance, state.candidates, rules
-        )
+        weighted.route_weighted_by_levels(keys, weights, out, messages, identity, balance, state.candidates, rules)
         state.shown_at = messages + keys.size
 
     def _has_many_candidates(self, state: State, hot: int) -> bool:
         """Return whether finding the least loaded candidate of a hot key by levels is quicker than a look at each."""
-        if not self.tracks_head or hot == weighted_routing.IN_TURN:
+        if not self.tracks_head or hot == weighted.IN_TURN:
             return False
         few = max(_FEW, state.balance.levels.shape[1] // 2)
-        return hot != weighted_routing.CHOICES or state.choices > few
+        return hot != weighted.CHOICES or state.choices > few
 
 
 # Key grouping: the hash of a key decides its worker. The skew of the keys becomes the skew of the workers.
@@ -226,7 +224,7 @@ class RoundRobin(HeadAndTail):
     """Hot messages go to all workers in turn; cold keys to the less loaded of two."""
 
     name, aliases = "round-robin", ("rr",)
-    hot = weighted_routing.IN_TURN
+    hot = weighted.IN_TURN
 
     def choices(self, settings: SenderSettings, head: Shares) -> int:
         """Return the number of workers."""

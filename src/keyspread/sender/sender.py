@@ -11,12 +11,11 @@ from keyspread.heavy_hitters import HeavyHitter, SpaceSaving
 from keyspread.kernels.balance import regroup
 from keyspread.kernels.routing import clear_candidates
 from keyspread.sender import decay, snapshot
-from keyspread.sender import state as hotness
 from keyspread.sender.decay import fade_every
 from keyspread.sender.registry import online_scheme, resolve
 from keyspread.sender.schemes import Scheme
 from keyspread.sender.settings import TOLERANCE, SenderSettings
-from keyspread.sender.state import State
+from keyspread.sender.state import State, margin
 
 _NO_SHARES = np.empty(0, np.float64)
 
@@ -168,7 +167,7 @@ class Sender:
         total, state.unit = state.heavy_hitters.total, state.heavy_hitters.unit
         messages = round(total / state.unit)
         state.review_at = state.messages + max(64, messages // 16)
-        state.margin = hotness.margin(state.settings.threshold * messages)
+        state.margin = margin(state.settings.threshold * messages)
         if self._scheme.sizes_each_key:
             self._scheme.review(state)
             return

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from keyspread import Sender, hash_keys
-from keyspread.planned import planner as look_ahead
+from keyspread.planned import look_ahead
 from keyspread.spark import spread
 from keyspread.streams import DriftingZipfStream
 

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 import keyspread as ks
 from keyspread.errors import InputError
 from keyspread.evaluation import metrics
-from keyspread.planned import planner as look_ahead
+from keyspread.planned import look_ahead
 from keyspread.spark import StreamWatch, Watch, spread
 from keyspread.spark.stream_watch import BatchSeen, JsonLines, count_hottest
 from keyspread.spark.watch import read_hottest

@@ -3,7 +3,7 @@
 import numpy as np
 from pyspark.daemon import manager
 
-from keyspread.planned import planner as look_ahead
+from keyspread.planned import look_ahead
 from keyspread.sender.registry import SCHEMES
 from keyspread.sender.sender import Sender
 from keyspread.spark._launch.daemon import settle

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Column
 
-from keyspread.planned import planner as look_ahead
+from keyspread.planned import look_ahead
 from keyspread.sender.registry import Kind
 from keyspread.sender.sender import Sender
 from keyspread.spark._engine.capabilities import column_function
