@@ -2,8 +2,10 @@
 
 import inspect
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,10 +39,21 @@ def modules_after(code):
     return set(json.loads(done.stdout))
 
 
-def test_importing_the_core_imports_no_engine_no_plots_and_no_command_line():
-    loaded = modules_after("import keyspread")
-    assert {"keyspread", "numpy", "numba", "pyarrow"} <= loaded
-    assert not loaded & set(FOREIGN)
+def test_importing_the_core_imports_nothing_that_is_large():
+    """No engine, no plots, no command line, and no compiler before a kernel is needed: Python workers import it."""
+    assert not modules_after("import keyspread; keyspread.Operator") & {*FOREIGN, "numba", "numpy", "pyarrow"}
+
+
+def test_what_executors_do_with_operators_needs_neither_engine_nor_compiler():
+    code = "import keyspread.folding.fold, keyspread.folding.operator_states, keyspread.folding.column_states"
+    assert not modules_after(code) & ({*FOREIGN, "numba"} - {"pandas"})
+
+
+def test_type_checkers_see_the_names_that_are_loaded_when_they_are_used():
+    stub = Path(ks.__file__).with_suffix(".pyi").read_text()
+    assert {(name, home) for home, name in re.findall(r"^from (\S+) import (\w+) as \2$", stub, re.M)} == {
+        *ks._HOMES.items()
+    }
 
 
 def test_using_the_core_imports_none_either():

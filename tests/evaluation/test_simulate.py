@@ -269,7 +269,7 @@ def test_replicas_of_one_planned_batch_stay_within_the_model():
 
 
 def test_words_of_a_real_text_are_balanced_by_the_head_schemes_only(shared_data):
-    stream = read_stream(shared_data / "words.tsv.gz").hashes[:300_000]
+    stream = read_stream(shared_data / "words.tsv.gz").hashes[:1_000_000]
     assert simulate(stream, "partial-key", 100).imbalance > 1e-2
     assert simulate(stream, "w-choices", 100).imbalance < 5e-4
     assert simulate(stream, "d-choices", 100).imbalance < 1e-3

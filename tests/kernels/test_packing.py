@@ -1,4 +1,4 @@
-"""Packing: the same placements as the plain loop, for any counts, tolerance and previous plan."""
+"""Packing: the same placements as the plain loop, for any counts, slack and previous plan."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -44,9 +44,9 @@ def cases(draw):
     buckets = draw(st.lists(sizes, min_size=1, max_size=24))
     hashes = draw(st.lists(HASHES, min_size=1, max_size=8, unique=True))
     previous = draw(st.one_of(st.none(), previous_plans(workers, len(buckets), hashes)))
-    tolerance = draw(st.sampled_from([0.0, 0.0, 0.01, 0.3, 5.0]))
+    slack = draw(st.sampled_from([0.0, 0.0, 0.01, 0.3, 5.0]))
     most_moved = draw(st.sampled_from([None, 0.0, 0.1]))
-    aim = Aim.of(workers, tolerance, most_moved)
+    aim = Aim.of(workers, slack, most_moved)
     return aim, buckets, draw(hot_keys(hashes)), previous, draw(st.integers(0, workers - 1))
 
 
@@ -62,7 +62,7 @@ def test_placements_are_those_of_the_plain_loop(case):
     old = [old_hot.get(key, (old_owners[naive.bucket_of(key, len(buckets))],)) for key, _ in hot]
     old = [[worker for worker in workers if 0 <= worker < aim.workers] for workers in old]
     expected = naive.place(
-        aim.tolerance,
+        aim.slack,
         None if previous is None else aim.most_moved,
         buckets,
         hot,

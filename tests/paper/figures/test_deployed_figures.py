@@ -56,7 +56,7 @@ def measured():
 def made(measured):
     few = pytest.MonkeyPatch()
     for module in ("figure_13", "figure_14"):
-        few.setattr(f"keyspread.experiments.figures.{module}.MORE_WORKERS", (40,))
+        few.setattr(f"keyspread.paper.figures.{module}.MORE_WORKERS", (40,))
     scale = replace(SCALES["quick"], deployment=measured)
     nothing = pd.DataFrame({"run": []})
     found = {name: FigureResult.of(FIGURES[name], scale, nothing) for name in ("13", "14")}

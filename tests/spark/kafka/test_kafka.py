@@ -2,6 +2,7 @@
 
 import socket
 import traceback
+from importlib import import_module
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_values_are_one_object_or_malformed(spark):
 
 def test_no_message_shows_a_secret_of_the_options(monkeypatch):
     """Kafka's client may quote what it refuses; what we raise has neither the value nor the password in it."""
-    from keyspread.spark.kafka import connector as checks
+    checks = import_module("keyspread.spark.kafka.connector")  # the package has a function of this name
 
     login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="fish & chips";'
     options = {"kafka.sasl.jaas.config": login, "kafka.ssl.keystore.password": "open-sesame"}
