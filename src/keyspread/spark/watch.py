@@ -1,7 +1,7 @@
 """`Watch` and `balance`: the load of every worker, the imbalance and the hottest keys of a spread DataFrame.
 
 A `Watch` counts the rows while the job runs (Spark's `observe`). `balance` runs a job of its own. For streams see
-`streaming/stream_watch.py`.
+`stream_watch.py`.
 """
 
 import contextlib
