@@ -1,6 +1,7 @@
 """`diagnose` of a DataFrame: hot keys as values, and the loads that Spark's own hash partitioning has."""
 
 from collections import Counter
+from importlib import import_module
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_hot_keys_are_values_with_rows_and_shares(df):
 
 
 def test_a_hot_key_behind_the_first_rows_is_found(df, monkeypatch):
-    monkeypatch.setattr("keyspread.spark.diagnose._ROWS_OF_A_LOOK", 1000)
+    monkeypatch.setattr(import_module("keyspread.spark.diagnose"), "_ROWS_OF_A_LOOK", 1000)
     (finding,) = diagnose(df, "sorted", workers=8).skew
     assert [(value["key"], value["rows"]) for value in finding.values] == [("late", 1999)]
 

@@ -247,8 +247,9 @@ def test_a_plan_is_printed_and_is_the_same_after_json(left, right):
 
 
 def test_rows_that_change_are_cut_for_any_rows(left, right):
-    changing = left.repartition(2, "v").withColumn("v", F.expr("v + int(rand() * 2)"))
-    assert plan_join(changing, right, "k", "left").for_any_rows
+    shuffled = left.repartition(2, "v")
+    assert plan_join(shuffled.withColumn("k", F.expr("k + int(rand() * 2)")), right, "k", "left").for_any_rows
+    assert not plan_join(shuffled.withColumn("v", F.expr("v + int(rand() * 2)")), right, "k", "left").for_any_rows
     assert not plan_join(left, right, "k", "left").for_any_rows
 
 

@@ -78,7 +78,7 @@ def test_fields_of_one_name_lose_no_rows(spark, how):
 def test_keys_with_one_fingerprint_lose_no_rows(spark, how, monkeypatch):
     """No hash is without collisions, so a plan must be exact for any hash; here all keys have the same one."""
     for module in ("counting", "sides"):
-        monkeypatch.setattr(f"keyspread.spark.joining.{module}.fingerprint", lambda keys, side: "7L")
+        monkeypatch.setattr(f"keyspread.spark._joining.{module}.fingerprint", lambda keys, side: "7L")
     left = spark.range(0, 300, 1, 3).selectExpr("id % 2 AS k", "id AS v")
     right = spark.range(0, 100, 1, 2).selectExpr("IF(id < 60, 5L, id % 2) AS k", "id AS w")
     watch = Watch()
