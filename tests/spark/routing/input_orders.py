@@ -5,11 +5,12 @@ Every order is a group of its own (column `n`) in one job, so that many expressi
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from frames import setting
 from keyspread.spark._engine.capabilities import quiet_analysis
 from keyspread.spark._routing.repeatable import unrepeatable
 
@@ -77,12 +78,17 @@ def _is_right(rows: DataFrame, *expressions: str) -> bool:
 
 
 def changing(spark: SparkSession, expressions: Sequence[str]) -> dict[str, bool]:
-    """Return whether the rows of each aggregate or window depend on their order, but for those that Spark cannot run."""
+    """Return whether each aggregate or window depends on the order of rows, but for those that Spark cannot run."""
     rows = spark.sql(ROWS).crossJoin(spark.range(ORDERS).toDF("n")).selectExpr("*", "xxhash64(id, n) AS place")
     mixed = rows.repartition(3, "place").sortWithinPartitions("n", "place")
     found: dict[str, bool] = {}
-    for begin in range(0, len(expressions), _COLUMNS_OF_A_JOB):
-        found |= _changing(mixed, expressions[begin : begin + _COLUMNS_OF_A_JOB])
+    # For so few rows, compiling the generated code of so many columns would take nearly all the time.
+    with (
+        setting(spark, "spark.sql.codegen.wholeStage", "false"),
+        setting(spark, "spark.sql.codegen.factoryMode", "NO_CODEGEN"),
+    ):
+        for begin in range(0, len(expressions), _COLUMNS_OF_A_JOB):
+            found |= _changing(mixed, expressions[begin : begin + _COLUMNS_OF_A_JOB])
     return found
 
 
