@@ -1,4 +1,4 @@
-"""Write what works on this Spark: if KEYSPREAD_WORKS names a file, every test adds its line, and table.py reads it."""
+"""Write what works on this Spark: if KEYSPREAD_WORKS names a file, every test adds its line, and matrix.py reads it."""
 
 import json
 import os

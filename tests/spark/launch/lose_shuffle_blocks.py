@@ -22,8 +22,9 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
 from frames import HOT
+from keyspread import Settings
 from keyspread.operators import Operator
-from keyspread.spark import aggregate, cogroup, for_write, join, session, spread
+from keyspread.spark import aggregate, cogroup, for_write, join, plan, session, spread
 from keyspread.spark._launch.cluster import Cluster
 from keyspread.spark._routing import repeatable as row_order
 
@@ -34,22 +35,21 @@ UNPROTECTED = {CHECKSUMS + "enabled": "false", CHECKSUMS + "enableFullRetryOnMis
 SCENARIOS = {
     "planned": {},
     "planned, weights": {"weight": "value"},
-    "planned, sample": {"sample": 0.2},
-    "planned, long tables": {"buckets": 64_000},
     "planned, no hot key": {"threshold": 0.9},
     "look-ahead": {"scheme": "look-ahead"},
     "look-ahead, weights": {"scheme": "look-ahead", "weight": "value"},
     "d-choices": {"scheme": "d-choices"},
     "d-choices, weights": {"scheme": "d-choices", "weight": "value"},
-    "d-choices, half_life": {"scheme": "d-choices", "half_life": 500},
+    "d-choices, half_life": {"scheme": "d-choices", "sender": Settings(half_life=500)},
     "w-choices": {"scheme": "w-choices"},
     "per-key": {"scheme": "per-key"},
     "partial-key": {"scheme": "partial-key"},
     "round-robin": {"scheme": "round-robin"},
-    "greedy": {"scheme": "greedy", "choices": 3},
+    "greedy": {"scheme": "greedy", "sender": Settings(choices=3)},
     "shuffle": {"scheme": "shuffle"},
     "key": {"scheme": "key"},
 }
+PLANS = {"a plan of a sample": {"sample": 0.2}, "a plan with long tables": {"buckets": 64_000}}
 AGGREGATES = """count(1) AS n, sum(v) AS total, max(day) AS day, bit_xor(v) AS bits, bool_and(v > 3) AS large,
     sum(price) AS price, avg(price) AS mean, max(text) AS text, approx_count_distinct(f) AS values,
     sum(v) / count(1) AS ratio"""
@@ -139,7 +139,8 @@ def main() -> None:
         rows = spark.range(0, ROWS, 1, BLOCKS).selectExpr("id", f"{HOT} AS key", "id % 100 AS value")
         runs, rule = {}, row_order.unrepeatable
         row_order.unrepeatable = lambda df: None  # it does not let `record_order` pass, which is in Python
-        for number, (scenario, options) in enumerate(SCENARIOS.items()):
+        plans = {name: {"plan": plan(rows, "key", WORKERS, **options)} for name, options in PLANS.items()}
+        for number, (scenario, options) in enumerate({**SCENARIOS, **plans}.items()):
             folder = Path(name) / str(number)
             folder.mkdir()
             shuffled = rows.repartition(PARTITIONS, "id")
@@ -155,7 +156,7 @@ def main() -> None:
         cluster.kill_executor()
         for scenario, run in runs.items():
             found[scenario] += spark.sparkContext.runJob(run, list, [2, 3])
-        for number, scenario in enumerate(SCENARIOS):
+        for number, scenario in enumerate([*SCENARIOS, *PLANS]):
             orders = defaultdict(list)
             for file in (Path(name) / str(number)).iterdir():
                 partition, order, _ = file.name.split("-")

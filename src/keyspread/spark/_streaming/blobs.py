@@ -12,14 +12,25 @@ from keyspread.framing import Frame
 
 def difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     """Describe how two queries differ and what to do; return None if they do not differ in any field of `now`."""
-    changed = [
-        f"{name} was {before.get(name)!r} and is now {value!r}"
-        for name, value in now.items()
-        if before.get(name) != value
-    ]
+    changed = []
+    for name, value in now.items():
+        if before.get(name) != value:
+            was, is_now = _without_equal_columns(before.get(name), value)
+            changed.append(f"{name} was {was!r} and is now {is_now!r}")
     if not changed:
         return None
     return f"this belongs to another query ({', '.join(changed)}): resume that query unchanged, or use a new folder"
+
+
+def _without_equal_columns(before: Any, now: Any) -> tuple[Any, Any]:
+    """Return two values as they are; of two schemas in JSON only the columns that differ, as `name: type`."""
+    try:
+        of_before, of_now = before["fields"], now["fields"]
+        was = [f"{one['name']}: {one['type']}" for one in of_before if one not in of_now]
+        is_now = [f"{one['name']}: {one['type']}" for one in of_now if one not in of_before]
+    except (TypeError, KeyError, IndexError):
+        return before, now
+    return (was, is_now) if was or is_now else (before, now)
 
 
 # Blobs: tables of states and the identity of their query as bytes, with a version and a checksum. No engine.
