@@ -13,7 +13,8 @@ def folders_of(folder, prefix=""):
 
 
 def test_the_table_of_how_it_works_is_the_tree():
-    rows = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", (ROOT / "docs" / "how-it-works.md").read_text("utf-8"), re.MULTILINE)
+    page = (ROOT / "docs" / "how-it-works.md").read_text("utf-8")
+    rows = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", page, re.MULTILINE)
     after = next(number for number, where in enumerate(rows) if where.strip() == "where") + 2
     named = [name for where in rows[after:] for name in re.findall(r"`([^`]+(?:/|\.py))`", where)]
     tree = folders_of(SOURCES) | folders_of(SOURCES / "spark", "spark/")

@@ -39,8 +39,8 @@ def modules_after(code):
 
 def test_importing_the_core_imports_no_engine_no_plots_and_no_command_line():
     loaded = modules_after("import keyspread")
-    assert {"keyspread", "numpy", "numba", "pyarrow"} <= loaded
-    assert not loaded & set(FOREIGN)
+    assert "keyspread" in loaded
+    assert not loaded & {"numpy", "numba", "pyarrow", *FOREIGN}
 
 
 def test_using_the_core_imports_none_either():

@@ -189,8 +189,7 @@ def _parsed(option: str, texts: dict[str, str], kinds: dict[str, Any]) -> dict[s
 # `keyspread run`: a job on Spark, from an input to a result; a screen for people, JSON for machines.
 #
 # Without further options it runs the same work three ways and shows the seconds of each. With --scheme it shows what
-# the scheme does to the rows, with --streaming a query on a stream (run_streaming.py). The options are in
-# options/run.py.
+# the scheme does to the rows, with --streaming a query on a stream (run_streaming.py).
 
 
 if TYPE_CHECKING:
@@ -251,7 +250,7 @@ def run(input: RunInput, job: RunJob, streaming: RunStreaming, output: RunOutput
 def _time_three_ways(input: RunInput, job: RunJob, output: RunOutput) -> None:
     """Run the same work by plain groupBy, salting by hand and keyspread, and print what they took."""
     from keyspread.cli.common import layout
-    from keyspread.cli.screens.gain import show
+    from keyspread.cli.screens.run import show_gain
     from keyspread.run.gain import ROUNDS, measure_gain
     from keyspread.run.three_ways import WAYS, Work
 
@@ -266,14 +265,14 @@ def _time_three_ways(input: RunInput, job: RunJob, output: RunOutput) -> None:
     if output.as_json:
         print_json({"input": input.input, **gain.to_dict()})
     else:
-        show(gain)
+        show_gain(gain)
         layout.written(output.plot)
 
 
 def _run_scheme(input: RunInput, job: RunJob, output: RunOutput) -> None:
     """Route by the scheme, count, merge, write what was asked for, and print the result."""
     from keyspread.cli.common import layout
-    from keyspread.cli.screens.pipeline import show
+    from keyspread.cli.screens.run import show_scheme
     from keyspread.run.pipeline import check_scheme, run_job
     from keyspread.sender.registry import PLANNED
 
@@ -293,7 +292,7 @@ def _run_scheme(input: RunInput, job: RunJob, output: RunOutput) -> None:
     if output.as_json:
         print_json({"input": input.input, **result.to_dict(), "out": output.out})
     else:
-        show(result)
+        show_scheme(result)
         layout.written(output.out, output.plot)
 
 
