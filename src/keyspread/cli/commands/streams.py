@@ -1,4 +1,4 @@
-"""`keyspread simulate`, `compare` and `datasets`: schemes on a stream in memory, and the streams themselves. No Spark."""
+"""`keyspread simulate`, `compare` and `datasets`: schemes on a stream in memory, and streams to try them on."""
 
 import os
 from dataclasses import dataclass
