@@ -69,6 +69,8 @@ def _show(results: list[Check], problems: int) -> None:
     out = layout.console()
     good, bad, optional, do = ("✓", "✗", "–", "→") if layout.can_print(out, "✓✗–→") else ("ok", "NO", "-", "=>")
     table = Table.grid(padding=(0, 2))
+    for _ in range(3):
+        table.add_column(overflow="fold")  # whole, because a remedy is to be copied
     for check in results:
         failed = Text(bad, "bold red") if check.needed else Text(optional, layout.QUIET_STYLE)
         table.add_row(Text(good, "green") if check.ok else failed, Text(check.name), Text(check.detail))
@@ -210,7 +212,6 @@ def _kafka() -> Check:
     caches = [Path.home() / name / "jars" for name in (".ivy2", ".ivy2.5.2")]
     if any((cache / f"org.apache.spark_{jar}").is_file() for cache in caches):
         return Check("kafka", True, f"{jar} is in Spark's cache", needed=False)
-    tokens = jar.replace("spark-sql-kafka", "spark-token-provider-kafka")
-    remedy = f"without a network, use --option spark.jars={jar},{tokens},… with kafka-clients and commons-pool2 too"
+    remedy = "without a network: --option spark.jars=… (its jar, the token provider's, kafka-clients, commons-pool2)"
     detail = f"not in Spark's cache: Spark downloads {connector()} at the first use"
     return Check("kafka", False, detail, remedy, needed=False)

@@ -95,7 +95,7 @@ def reproduce(
             hold_stderr(not verbose) as held,
             spark_session(master, held, verbose, short=True) as session,  # the JVM has little to do
             failures_in_one_line(verbose),
-            layout.time_left(held.console, f"{len(missing):,} simulations") as progress,
+            layout.late_progress(f"{len(missing):,} simulations", len(missing), held.console) as progress,
         ):
             reproduced = run_experiments(figures, scale, results, session, progress)
     else:
