@@ -212,8 +212,7 @@ _FAIL_FAST = {"mode": "FAILFAST", "columnPruning": "false"}
 def run(input: RunInput, job: RunJob, streaming: RunStreaming, output: RunOutput) -> None:
     """Run a job with work per row three ways on Spark: plain groupBy, salting by hand, keyspread. Show what it gains.
 
-    With --scheme, count the rows of each key on the workers that the scheme picks, merge the counts, and show the
-    balance; with --streaming, on a stream.
+    With --scheme, show what a scheme does to the rows, and count them by key; with --streaming, on a stream.
 
     [b]keyspread run[/b]
     [b]keyspread run --input clicks.csv --key user --work wait:5ms[/b]
