@@ -228,8 +228,8 @@ def test_progress_appears_only_late_and_only_on_a_terminal(monkeypatch, capsys):
 
 
 def test_doctor(run, monkeypatch):
-    import keyspread.cli.common.installation
-    from keyspread.cli.common.installation import Check
+    import keyspread.cli.commands.doctor
+    from keyspread.cli.commands.doctor import Check
 
     good = Check("python", True, "3.11")
     asked = []
@@ -238,7 +238,7 @@ def test_doctor(run, monkeypatch):
         asked.append(start_spark)
         return found
 
-    monkeypatch.setattr(keyspread.cli.common.installation, "checks", checks)
+    monkeypatch.setattr(keyspread.cli.commands.doctor, "checks", checks)
     found = [good, Check("connect", False, "not installed", "pip install it", needed=False)]
     code, out, _ = run("doctor")
     assert code == 0

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from keyspread.cli.common import installation
-from keyspread.cli.common.installation import Check, checks
+from keyspread.cli.commands import doctor as installation
+from keyspread.cli.commands.doctor import Check, checks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,5 +60,5 @@ def test_whatever_breaks_becomes_a_check() -> None:
 
 
 def test_importing_it_imports_no_engine() -> None:
-    script = "import sys, keyspread.cli.common.installation; sys.exit('pyspark' in sys.modules)"
+    script = "import sys, keyspread.cli.commands.doctor; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

@@ -106,7 +106,12 @@ def test_no_rows(spark):
     [
         ("key", 0, {}, "workers must be at least 1, got 0"),
         ("magic", 2, {}, "unknown scheme 'magic'"),
-        ("planned", 2, {"tolerance": 0.1}, "'tolerance' is for schemes such as d-choices, planned takes threshold"),
+        (
+            "planned",
+            2,
+            {"tolerance": 0.1},
+            "tolerance= has no effect with scheme planned",
+        ),
         ("greedy", 2, {}, "scheme 'greedy' needs choices"),
         ("planned", 2, {"threshold": 2}, "threshold is a share"),
         ("fish", 2, {}, "fish"),

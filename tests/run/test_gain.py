@@ -44,7 +44,7 @@ def test_a_report_has_what_was_measured(spark, found):
         assert found.loads[way].loads.sum() == 3_000
         assert found.loads[way].hot_loads.sum() == sum(many for many in counts.values() if many >= 3_000 / 20)
     assert found.loads[KEYSPREAD].busiest < 1.05 < found.loads[PLAIN].busiest
-    assert found.way.startswith("planned: ")
+    assert found.way.startswith("fold: ")
     # No way is faster than its busiest worker, which waits for every row.
     for way in (PLAIN, KEYSPREAD):
         assert min(found.rounds[way]) >= 0.0001 * found.loads[way].loads.max()

@@ -22,8 +22,6 @@ _EXTRAS = {
     "jinja2": ("jinja2", "report"),
     "markupsafe": ("jinja2", "report"),
     "matplotlib": ("matplotlib", "report"),
-    "typer": ("typer", "cli"),
-    "rich": ("rich", "cli"),
 }
 """What a package is called, and the extra that brings it."""
 

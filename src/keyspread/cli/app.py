@@ -6,13 +6,11 @@ import typer
 
 import keyspread
 from keyspread.cli.commands.bench import bench
-from keyspread.cli.commands.compare import compare
-from keyspread.cli.commands.datasets import datasets
 from keyspread.cli.commands.diagnose import diagnose
 from keyspread.cli.commands.doctor import doctor
 from keyspread.cli.commands.reproduce import reproduce
 from keyspread.cli.commands.run import run
-from keyspread.cli.commands.simulate import simulate
+from keyspread.cli.commands.streams import compare, datasets, simulate
 from keyspread.cli.options.command import Command, CommandGroup
 
 

@@ -27,10 +27,8 @@ from keyspread.run.pipeline import TOP, HotKey, Outcome, check_rows, hottest_tab
 from keyspread.run.sources import Source
 from keyspread.run.three_ways import KEYSPREAD, NUMBER, PLAIN, SALTED, TEXT, WAYS, Result, Work
 from keyspread.spark._engine.capabilities import can_observe, to_arrow
+from keyspread.spark._folding.input_splits import tasks_of
 from keyspread.spark._routing.keys import key_hash
-from keyspread.spark._routing.options import Routing
-from keyspread.spark.plan import count_rows
-from keyspread.spark.spread import with_worker
 from keyspread.spark.watch import Watch
 
 ROUNDS = 2
@@ -158,8 +156,7 @@ def measure_gain(
 
     The answers of all runs are compared with that of Spark's own aggregates; a difference raises `KeyspreadError`.
     As many rows are timed as plain Spark does in about ten seconds. They are a random sample that is persisted, so that
-    every way reads the same rows from memory. keyspread's time includes counting the keys and planning. `progress` is
-    called with the name of each step.
+    every way reads the same rows from memory. `progress` is called with the name of each step.
 
     >>> from keyspread.run.sources import made_source
     >>> from keyspread.spark import session
@@ -208,8 +205,7 @@ def measure_gain(
                 _check(way, answer, exact)
         watch = watches[1]
         chosen = None if watch is None else watch.way
-        whole = chosen is not None and chosen.name == "key"
-        loads, hot, hottest = _loads_of(timed, key, workers, threshold, whole, watch)
+        loads, hot, hottest = _loads_of(timed, key, workers, threshold, watch)
     return Gain(
         source=source,
         workers=workers,
@@ -223,7 +219,7 @@ def measure_gain(
         rounds=seconds,
         loads=loads,
         hottest=hottest,
-        way="planned" if chosen is None else str(chosen),
+        way="fold" if chosen is None else str(chosen),
     )
 
 
@@ -302,39 +298,37 @@ def _check(way: str, answer: Result, exact: Result) -> None:
 
 
 def _loads_of(
-    rows: DataFrame, key: Sequence[str], workers: int, threshold: float, whole: bool, watch: Watch | None
+    rows: DataFrame, key: Sequence[str], workers: int, threshold: float, watch: Watch | None
 ) -> tuple[dict[str, Outcome], int, tuple[HotKey, ...]]:
-    """Return the load of every worker, the number of hot keys, and the hottest; routes the rows again, untimed.
+    """Return the load of every worker, the number of hot keys, and the hottest; moves the rows again, untimed.
 
-    The same rows give the same plan, so these are the loads of the timed runs. Those that the watch saw count, unless
-    a task ran twice.
+    keyspread's workers are the tasks that fold. The loads that the watch saw count, unless a task ran twice.
     """
-    counted = count_rows(rows, list(key), workers)
-    plan = counted.plan_of_whole_keys() if whole else counted.plan()
-    routed, worker = with_worker(rows, list(key), Routing.of(workers, None, "planned", plan=plan))
+    tasks, uneven = tasks_of(rows, workers)
+    placed = rows if uneven is None else rows.repartition(workers)
     table = to_arrow(
-        routed.select(
+        placed.select(
             key_hash(rows, list(key)).alias("hash"),
             F.pmod(F.hash(*key), F.lit(workers)).alias("natural"),
-            F.col(worker).alias("worker"),
+            F.spark_partition_id().alias("worker"),
             TEXT,
         )
         .groupBy("hash", "natural", "worker")
         .agg(F.count(F.lit(1)).alias("rows"), F.first(TEXT).alias("text"))
     )
-    hashes, natural, planned, many = (
+    hashes, natural, folded, many = (
         np.asarray(table[name], np.int64) for name in ("hash", "natural", "worker", "rows")
     )
     keys, first, key_of = np.unique(hashes, return_index=True, return_inverse=True)
     rows_of = np.bincount(key_of, weights=many).astype(np.int64)
     hot = rows_of >= max(least_hot_count(threshold, int(many.sum())), 1)
 
-    def outcome(way: str, place: npt.NDArray[np.int64]) -> Outcome:
-        of_all = np.bincount(place, weights=many, minlength=workers).astype(np.int64)
-        of_hot = np.bincount(place, weights=many * hot[key_of], minlength=workers).astype(np.int64)
-        return Outcome(way, of_all, of_hot, np.unique(key_of * workers + place).size)
+    def outcome(way: str, place: npt.NDArray[np.int64], places: int) -> Outcome:
+        of_all = np.bincount(place, weights=many, minlength=places).astype(np.int64)
+        of_hot = np.bincount(place, weights=many * hot[key_of], minlength=places).astype(np.int64)
+        return Outcome(way, of_all, of_hot, np.unique(key_of * places + place).size)
 
-    spread = outcome(KEYSPREAD, planned)
+    spread = outcome(KEYSPREAD, folded, tasks)
     if watch is not None and watch.balance.rows == many.sum():
         seen = watch.balance.loads
         spread = replace(spread, loads=seen, hot_loads=np.minimum(spread.hot_loads, seen))
@@ -345,4 +339,4 @@ def _loads_of(
         HotKey({"key": texts[int(first[place])].as_py()}, int(rows_of[place]), int(workers_of[place]))
         for place in order
     )
-    return {PLAIN: outcome(PLAIN, natural), KEYSPREAD: spread}, int(hot.sum()), hottest
+    return {PLAIN: outcome(PLAIN, natural, workers), KEYSPREAD: spread}, int(hot.sum()), hottest

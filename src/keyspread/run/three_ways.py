@@ -1,4 +1,4 @@
-"""The work per row that `keyspread run` times: waiting as for a call to a service, computing, or none."""
+"""The same work per row three ways: plain `groupBy(key).applyInPandas`, salting by hand, keyspread; and that work."""
 
 import re
 import time
@@ -161,7 +161,7 @@ def salted(rows: DataFrame, key: Sequence[str], work: Work, salts: int) -> Resul
 
 
 def spread(rows: DataFrame, source: Source, work: Work, workers: int, watch: Watch | None = None) -> Result:
-    """Compute the result with keyspread: count the keys, plan, route, merge."""
+    """Compute the result with keyspread: fold rows into states, merge the states."""
     counted = aggregate(rows, key_names(source), CountWithWork(work), workers, watch=watch)
     return _collected(counted.select(_text(source).alias(TEXT), _ROWS, _SUM))
 

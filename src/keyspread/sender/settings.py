@@ -1,6 +1,6 @@
 """The settings of senders: those that a caller chooses, and those of one sender, checked and complete.
 
-Defaults are set here; the threshold's is in `threshold.py`.
+Defaults are set here; the threshold's is in `checks.py`.
 """
 
 import math

@@ -110,10 +110,6 @@ class CountedRows:
         # A row has another position in a sample than in the whole, so counts by position would only add noise.
         return placed if self.is_sample else cut_by_cells(placed, self.counted.cells)
 
-    def plan_of_whole_keys(self) -> Plan:
-        """Return the plan that cuts no key: partitions by the hash of the key, buckets packed evenly."""
-        return place(self.counted.whole, Aim(self.workers))
-
 
 def count_rows(
     df: DataFrame,

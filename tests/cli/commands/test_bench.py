@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("typer")
 
 from keyspread.cli import main
-from keyspread.cli.screens.bench import show_live
+from keyspread.cli.screens.paper import show_live
 from keyspread.paper.live import measure as bench
 from keyspread.spark import kafka
 from keyspread.spark._launch.cluster import running_processes

@@ -173,7 +173,10 @@ def test_the_address_of_the_page(text, address):
         (["--work", "none"], "--work is for a run without --streaming, got none: leave it out"),
         (["--messages", "5"], "--messages is for a run without --streaming: use --batches"),
         (["--scheme", "planned"], "scheme planned needs all rows before it routes the first: use look-ahead"),
-        (["--scheme-option", "tolerance=0.1"], "'tolerance' is for schemes such as d-choices, look-ahead takes"),
+        (
+            ["--scheme-option", "tolerance=0.1"],
+            "tolerance= has no effect with scheme look-ahead: it is for d-choices and",
+        ),
         (["--input", "ct"], "--input ct has an end: with --streaming, use zipf, drift, a folder or a topic"),
         (["--input", "{file}"], "a.csv is a single file: with --streaming, name a folder or a pattern"),
         (["--input", "t", "--format", "kafka"], "a Kafka topic needs its brokers: --option kafka.bootstrap.servers="),

@@ -6,9 +6,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("rich")
 
-from keyspread.cli.screens.gain import show, verdict
-from keyspread.cli.screens.pipeline import show as show_result
-from keyspread.cli.screens.pipeline import verdict as verdict_of_scheme
+from keyspread.cli.screens.run import gain_verdict, scheme_verdict, show_gain, show_scheme
 from keyspread.run.gain import Gain
 from keyspread.run.pipeline import HotKey, JobResult, Outcome
 from keyspread.run.sources import Source
@@ -54,10 +52,10 @@ def result(*outcomes, hottest=()):
 @pytest.mark.parametrize("workers", [1, 4, 20, 21, 2000])
 def test_any_number_of_workers_and_any_key_fit(capsys, monkeypatch, columns, workers):
     monkeypatch.setenv("COLUMNS", str(columns))
-    show(gain(9.0, 5.0, 3.0, workers=workers, hottest=HOTTEST, rows=10**9))
+    show_gain(gain(9.0, 5.0, 3.0, workers=workers, hottest=HOTTEST, rows=10**9))
     timed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     usual = loads(*range(10**9, 10**9 + workers), scheme="key")
-    show_result(result(loads(*[10**9] * workers, scheme="planned", replicas=10**9), usual, hottest=HOTTEST))
+    show_scheme(result(loads(*[10**9] * workers, scheme="planned", replicas=10**9), usual, hottest=HOTTEST))
     routed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     many = f"{workers:,} worker{'s' if workers > 1 else ''}"
     assert timed[1] == f"1 ms of waiting per row, {many}: seconds of three ways"
@@ -102,11 +100,11 @@ def test_bars_side_by_side_share_a_scale():
 def test_the_verdict_on_a_scheme_is_honest():
     even, uneven = loads(5, 5, 5, 5, scheme="planned"), loads(14, 2, 2, 2, scheme="key")
     usual = loads(5, 5, 5, 5, scheme="key")
-    assert verdict_of_scheme(result(even, uneven)) == "Key grouping would have kept one worker busy 2.8 × as long."
-    assert "as even here" in verdict_of_scheme(result(even, usual))
-    assert "no other scheme can gain much" in verdict_of_scheme(result(usual))
-    assert "2.8 × its even share: --scheme planned" in verdict_of_scheme(result(uneven))
-    assert "There is one worker" in verdict_of_scheme(result(loads(5, scheme="planned"), loads(5, scheme="key")))
+    assert scheme_verdict(result(even, uneven)) == "Key grouping would have kept one worker busy 2.8 × as long."
+    assert "as even here" in scheme_verdict(result(even, usual))
+    assert "no other scheme can gain much" in scheme_verdict(result(usual))
+    assert "2.8 × its even share: --scheme planned" in scheme_verdict(result(uneven))
+    assert "There is one worker" in scheme_verdict(result(loads(5, scheme="planned"), loads(5, scheme="key")))
 
 
 @pytest.mark.parametrize(
@@ -127,4 +125,4 @@ def test_the_verdict_on_a_scheme_is_honest():
     ],
 )
 def test_the_verdict_is_honest(found, expected):
-    assert expected in verdict(found)
+    assert expected in gain_verdict(found)

@@ -10,7 +10,7 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from keyspread.cli.screens.pipeline import BatchLines, LivePicture, draw_live
+from keyspread.cli.screens.run import BatchLines, LivePicture, draw_live
 from keyspread.spark.stream_watch import BatchSeen
 
 KEYS = (("x" * 200, 400), (None, 300), ("", 200), ("[b]bold[/b]\n\x1b[31m", 100))

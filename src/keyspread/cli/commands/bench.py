@@ -143,7 +143,7 @@ def deployment(
     [b]keyspread bench deployment --master spark://host:7077 --json > reproduced/deployment.json[/b]
     [b]keyspread bench deployment --realtime --brokers localhost:9092[/b]
     """
-    from keyspread.cli.screens import bench as screen
+    from keyspread.cli.screens import paper as screen
 
     # A format of its own, which `keyspread reproduce` reads.
     if live.realtime:
@@ -158,7 +158,7 @@ def deployment(
     if as_json:
         print(json.dumps(measured.to_dict()))
     else:
-        screen.show(measured)
+        screen.show_deployment(measured)
 
 
 def _setup(route: BenchRouting, load: BenchLoad, master: str | None) -> "Setup":

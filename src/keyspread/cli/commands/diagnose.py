@@ -1,4 +1,4 @@
-"""What `keyspread diagnose` shows on a terminal or in a pipe."""
+"""`keyspread diagnose`: which stage lost time to skew, by which key, how much, and what to do."""
 
 import os
 from collections.abc import Sequence
@@ -16,7 +16,9 @@ from keyspread.cli.options.output import Json, Master, Verbose, output
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
-    from keyspread.diagnosis.diagnosis import Diagnosis
+    from pyspark.sql import DataFrame, SparkSession
+
+    from keyspread.diagnosis import Diagnosis
 
 _STYLES = {
     "title": "bold",
@@ -43,14 +45,6 @@ def show(diagnoses: "Sequence[Diagnosis]") -> None:
         out.print(Text.assemble(*pieces), soft_wrap=True)
     out.print()
 
-
-# `keyspread diagnose`: which stage lost time to skew, by which key, how much, and what to do.
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from keyspread.diagnosis import Diagnosis
 
 _DATA = "Data"
 
@@ -144,7 +138,6 @@ def _refuse_unused(data: DataOptions) -> None:
 
 def _count(path: str, options: DataOptions, diagnoses: "Sequence[Diagnosis]") -> "list[Diagnosis]":
     """Return the diagnosis of data, or those of logs with the hot keys found in the data."""
-    from keyspread.cli.common import layout
     from keyspread.cli.common.session import failures_in_one_line, hold_stderr, spark_session
     from keyspread.run.sources import find_files
     from keyspread.spark._launch.master import check_master

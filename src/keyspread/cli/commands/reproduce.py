@@ -69,7 +69,7 @@ def reproduce(
     """
     from keyspread.cli.common import layout
     from keyspread.cli.common.session import failures_in_one_line, hold_stderr, spark_session
-    from keyspread.cli.screens.reproduction import show
+    from keyspread.cli.screens.paper import show_verdicts
     from keyspread.paper.figures.figure import find_scale
     from keyspread.paper.figures.measurement import read_measurement
     from keyspread.paper.report import to_json, write_report
@@ -95,7 +95,7 @@ def reproduce(
             hold_stderr(not verbose) as held,
             spark_session(master, held, verbose, short=True) as session,  # the JVM has little to do
             failures_in_one_line(verbose),
-            layout.time_left(held.console, f"{len(missing):,} simulations") as progress,
+            layout.late_progress(f"{len(missing):,} simulations", len(missing), held.console) as progress,
         ):
             reproduced = run_experiments(figures, scale, results, session, progress)
     else:
@@ -104,7 +104,7 @@ def reproduce(
     if as_json:
         print_json({**to_json(reproduced), "report": str(page)})
     else:
-        show(reproduced, str(page), len(missing))
+        show_verdicts(reproduced, str(page), len(missing))
 
 
 def _measure(scale: "Scale", master: str | None, path: str, verbose: bool) -> Any:

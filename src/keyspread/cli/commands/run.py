@@ -1,7 +1,12 @@
-"""The options of `keyspread run`, at most 20, and the values that `--option` and `--scheme-option` name."""
+"""`keyspread run`: a job on Spark, from an input to a result; a screen for people, JSON for machines.
+
+Without further options it runs the same work three ways and shows the seconds of each. With --scheme it shows what the
+scheme does to the rows, with --streaming a query on a stream (`run_streaming.py`). There are at most 20 options;
+`--option` and `--scheme-option` name further values.
+"""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +20,13 @@ from keyspread.cli.options.command import COUNT, FILE, NAME, count, count_or_aut
 from keyspread.cli.options.input import COLUMN, INPUT, Keys, MessagesToRun, RunInputName, Skew, given
 from keyspread.cli.options.output import Json, Master, Verbose, output
 from keyspread.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from keyspread.drawing.picture import Picture
+    from keyspread.run.sources import Files, Source
+    from keyspread.streams import GeneratedStream
 
 DEFAULT_WORK = "wait:1ms"
 _ASSIGNMENT: dict[str, Any] = {"metavar": "NAME=VALUE", "show_default": False}
@@ -186,22 +198,6 @@ def _parsed(option: str, texts: dict[str, str], kinds: dict[str, Any]) -> dict[s
     return values
 
 
-# `keyspread run`: a job on Spark, from an input to a result; a screen for people, JSON for machines.
-#
-# Without further options it runs the same work three ways and shows the seconds of each. With --scheme it shows what
-# the scheme does to the rows, with --streaming a query on a stream (run_streaming.py). The options are in
-# options/run.py.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from keyspread.drawing.picture import Picture
-    from keyspread.run.sources import Files, Source
-    from keyspread.streams import GeneratedStream
-
 _MESSAGES = 24_000
 """Of a generated stream: with 1 ms per row and 16 workers, three ways in two rounds take about half a minute."""
 _MOST_SLOTS = 64
@@ -216,8 +212,7 @@ _FAIL_FAST = {"mode": "FAILFAST", "columnPruning": "false"}
 def run(input: RunInput, job: RunJob, streaming: RunStreaming, output: RunOutput) -> None:
     """Run a job with work per row three ways on Spark: plain groupBy, salting by hand, keyspread. Show what it gains.
 
-    With --scheme, count the rows of each key on the workers that the scheme picks, merge the counts, and show the
-    balance; with --streaming, on a stream.
+    With --scheme, show what a scheme does to the rows, and count them by key; with --streaming, on a stream.
 
     [b]keyspread run[/b]
     [b]keyspread run --input clicks.csv --key user --work wait:5ms[/b]
@@ -251,7 +246,7 @@ def run(input: RunInput, job: RunJob, streaming: RunStreaming, output: RunOutput
 def _time_three_ways(input: RunInput, job: RunJob, output: RunOutput) -> None:
     """Run the same work by plain groupBy, salting by hand and keyspread, and print what they took."""
     from keyspread.cli.common import layout
-    from keyspread.cli.screens.gain import show
+    from keyspread.cli.screens.run import show_gain
     from keyspread.run.gain import ROUNDS, measure_gain
     from keyspread.run.three_ways import WAYS, Work
 
@@ -266,14 +261,14 @@ def _time_three_ways(input: RunInput, job: RunJob, output: RunOutput) -> None:
     if output.as_json:
         print_json({"input": input.input, **gain.to_dict()})
     else:
-        show(gain)
+        show_gain(gain)
         layout.written(output.plot)
 
 
 def _run_scheme(input: RunInput, job: RunJob, output: RunOutput) -> None:
     """Route by the scheme, count, merge, write what was asked for, and print the result."""
     from keyspread.cli.common import layout
-    from keyspread.cli.screens.pipeline import show
+    from keyspread.cli.screens.run import show_scheme
     from keyspread.run.pipeline import check_scheme, run_job
     from keyspread.sender.registry import PLANNED
 
@@ -293,7 +288,7 @@ def _run_scheme(input: RunInput, job: RunJob, output: RunOutput) -> None:
     if output.as_json:
         print_json({"input": input.input, **result.to_dict(), "out": output.out})
     else:
-        show(result)
+        show_scheme(result)
         layout.written(output.out, output.plot)
 
 
@@ -418,11 +413,15 @@ def check_plot(path: str | None, ending: str = ".svg") -> None:
     """Refuse a file that cannot be drawn, before Spark starts."""
     if path is None:
         return
-    from keyspread.cli.options.output import check_place
-
+    folder = os.path.dirname(os.path.abspath(path))
     if not path.lower().endswith(ending):
         raise InputError(f"--plot must end in {ending} here, got {path}")
-    check_place(path)
+    if os.path.isdir(path):
+        raise InputError(f"--plot {path} is a folder: name a file")
+    if not os.path.isdir(folder):
+        raise InputError(f"--plot {path} cannot be written: there is no folder {folder}, create it first")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"--plot {path} cannot be written: check the permissions of {folder}")
 
 
 def draw_plot(picture: "Picture", path: str | None) -> None:

@@ -255,7 +255,7 @@ def _choices_of(scheme: str, batch: "BatchSeen", options: Mapping[str, Any]) -> 
 @contextmanager
 def _batch_printer(as_json: bool, title: str, out: "Console") -> Iterator[Show]:
     """Yield a function that shows a batch: as JSON, in a live picture on a terminal, or as a line of text."""
-    from keyspread.cli.screens.pipeline import BatchLines, LivePicture, draw_live
+    from keyspread.cli.screens.run import BatchLines, LivePicture, draw_live
 
     if as_json:
         yield lambda batch, choices: print_json({**batch.to_dict(), "choices": choices}, type="batch")

@@ -3,11 +3,11 @@
 import glob
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from keyspread.cli.common import layout
 from keyspread.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from keyspread.streams import GeneratedStream, Stream
     from keyspread.streams.encoded import Encoded
 
-_SLOW = 2_000_000
-"""Drawing more messages than this takes long enough for a progress bar."""
 _FILE_OPTIONS = ("format", "key", "time", "messages")
 
 
@@ -76,20 +74,13 @@ def refuse_unused(source: str, given: Mapping[str, Any], file_options: Sequence[
 
 
 def _draw(name: str, parameters: dict[str, Any]) -> InputStream:
-    from rich.console import Console
-
-    from keyspread.cli.common import layout
     from keyspread.streams.catalog import named_stream
 
     stream = named_stream(name, **parameters)
-    watched = sys.stderr.isatty() and stream.messages > _SLOW
-    with layout.steps(Console(stderr=True) if watched else None, 1) as step:
-        step("generating")
-        return InputStream(name, stream.title, stream.encoded(), {"name": name, **stream.parameters()}, stream)
+    return InputStream(name, stream.title, stream.encoded(), {"name": name, **stream.parameters()}, stream)
 
 
 def _read(path: str, parameters: dict[str, Any], strict: bool) -> InputStream:
-    from keyspread.cli.common import layout
     from keyspread.streams import read_stream, total_bytes
     from keyspread.streams.catalog import NAMES
     from keyspread.streams.encoded import Encoded
@@ -126,7 +117,6 @@ def _numbers(stream: "GeneratedStream", hashes: set[int]) -> dict[int, int]:
 
 def note_malformed(stream: InputStream) -> None:
     """Print a note about lines that were skipped, if there are any."""
-    from keyspread.cli.common import layout
 
     if stream.files is not None and stream.files.malformed.count:
         layout.note(f"{stream.input}: skipped {stream.files.malformed}")

@@ -1,4 +1,4 @@
-"""JSON for machines: one object per line, each with the version of its format."""
+"""What all screens are made of: notes, tables, pictures and progress, and the JSON that machines get instead."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ def print_json(content: Mapping[str, Any], *, type: str | None = None) -> None:
     print(json.dumps({**names, **content, **names}, default=str, ensure_ascii=False), flush=True)
 
 
-# Parts of screens: tables, pictures and progress that fit 80 columns, with or without colour or Unicode.
+# Parts of screens fit 80 columns, with or without colour or Unicode.
 
 
 HEAD_STYLE, TAIL_STYLE, QUIET_STYLE = "dark_orange3", "steel_blue1", "bright_black"
@@ -100,18 +100,6 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f} %" if share >= 1e-4 or not share else f"{100 * share:.1e} %"
 
 
-def verdicts(rows: Sequence[tuple[bool, bool, str, str, str]], screen: Console) -> Table:
-    """Return a table with one row per check (ok, needed, name, detail, remedy); a failed one has its remedy below."""
-    good, bad, optional, do = ("✓", "✗", "–", "→") if can_print(screen, "✓✗–→") else ("ok", "NO", "-", "=>")
-    table = Table.grid(padding=(0, 2))
-    for ok, needed, name, detail, remedy in rows:
-        sign = Text(good, "green") if ok else Text(bad, "bold red") if needed else Text(optional, QUIET_STYLE)
-        table.add_row(sign, Text(name), Text(detail))
-        if remedy and not ok:
-            table.add_row("", "", Text(f"{do} {remedy}", "yellow"))
-    return table
-
-
 def draw(picture: Picture, screen: Console) -> None:
     """Print a picture, as wide as the screen but at most `MOST_COLUMNS`."""
     for line in styled(picture, screen, min(screen.width, MOST_COLUMNS)):
@@ -133,27 +121,30 @@ def sparkline(values: Sequence[float], screen: Console, width: int = 50) -> str:
 
 
 @contextmanager
-def late_progress(activity: str, total: int) -> Iterator[Callable[[int], None] | None]:
-    """Yield the update function of a progress bar on stderr, or None if stderr is not a terminal.
+def late_progress(activity: str, total: int, screen: Console | None = None) -> Iterator[Callable[..., None] | None]:
+    """Yield the update function of a progress bar on the screen, else on stderr; None if nobody is watching.
 
     The bar appears after two seconds and disappears at the end.
     """
-    if not sys.stderr.isatty():
+    if screen is None and not sys.stderr.isatty():
         yield None
         return
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=screen or Console(stderr=True),
         transient=True,
+        speed_estimate_period=600,
     )
     task = bar.add_task(activity, total=total)
     started = time.monotonic()
 
-    def update(done: int) -> None:
-        bar.update(task, completed=done)
+    def update(done: int, total: int | None = None) -> None:
+        bar.update(task, completed=done, total=total)
         if not bar.live.is_started and time.monotonic() - started > _PATIENCE:
             bar.start()
 
@@ -162,32 +153,6 @@ def late_progress(activity: str, total: int) -> Iterator[Callable[[int], None] |
     finally:
         if bar.live.is_started:
             bar.stop()
-
-
-@contextmanager
-def time_left(screen: Console | None, activity: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield the update function of a progress bar with the time left, or None without a screen.
-
-    It is meant for work of several minutes, and disappears at the end.
-    """
-    if screen is None:
-        yield None
-        return
-    bar = Progress(
-        SpinnerColumn("dots" if can_print(screen, "⠋") else "line"),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=screen,
-        transient=True,
-        speed_estimate_period=600,
-    )
-    task = bar.add_task(activity, total=None)
-    with bar:
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Parsers of option values: each returns the value or raises one clear reason why it cannot."""
+"""How commands take options: parsers of values, groups of options as dataclasses, and a tidy --help."""
 
 import functools
 import inspect
@@ -11,6 +11,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
+
+# A parser returns the value or raises one clear reason why it cannot.
 
 
 def number(text: str | float) -> float:

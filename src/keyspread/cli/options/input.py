@@ -1,4 +1,4 @@
-"""Values that the shell offers for an option after Tab. Typer keeps those that start with what was typed."""
+"""The options that name and describe the input, the same in every command; and what the shell offers after Tab."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -7,6 +7,8 @@ import typer
 
 from keyspread.cli.options.command import COUNT, NAME, NUMBER, PATH
 from keyspread.errors import InputError
+
+# Values that the shell offers for an option. Typer keeps those that start with what was typed.
 
 
 def streams() -> list[str]:
@@ -46,9 +48,6 @@ def formats() -> list[str]:
 def run_formats() -> list[str]:
     """Return formats that Spark's readers have; connectors may add others."""
     return ["csv", "json", "kafka", "orc", "parquet", "table", "tsv"]
-
-
-# The options that name and describe the input: the same in every command that reads or generates a stream.
 
 
 INPUT, GENERATED, FILES = "Input", "Generated streams", "Input files"

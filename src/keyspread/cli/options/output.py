@@ -1,13 +1,11 @@
-"""The options for what a command prints and writes, and for the Spark that it runs on."""
+"""The options for routing, for what a command prints and writes, and for the Spark that it runs on."""
 
-import os
 from typing import Annotated, Any
 
 import typer
 
 from keyspread.cli.options import input as completion
 from keyspread.cli.options.command import COUNT, COUNT_OR_AUTO, NAME, NUMBER
-from keyspread.errors import InputError
 
 OUTPUT, SPARK = "Output", "Spark"
 
@@ -30,20 +28,6 @@ Master = Annotated[
     spark("Spark to run on: local[4], spark://host:7077, sc://host, yarn, …", default="local[*]", metavar="ADDRESS"),
 ]
 Verbose = Annotated[bool, spark("Show Spark's own output", "--verbose")]
-
-
-# The file of a --plot option: checked before any work is done.
-
-
-def check_place(path: str) -> None:
-    """Raise an error if no file can be written here."""
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path):
-        raise InputError(f"--plot {path} is a folder: name a file")
-    if not os.path.isdir(folder):
-        raise InputError(f"--plot {path} cannot be written: there is no folder {folder}, create it first")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"--plot {path} cannot be written: check the permissions of {folder}")
 
 
 # The options that decide how messages are routed: schemes, workers, senders, and what counts as hot.

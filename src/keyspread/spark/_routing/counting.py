@@ -90,13 +90,6 @@ class Counted:
     counts: Counts
     cells: Cells
 
-    @property
-    def whole(self) -> Counts:
-        """The same counts if no key is hot: every key stays in its bucket."""
-        loads = self.counts.buckets.copy()
-        np.add.at(loads, buckets_of(self.counts.hashes, loads.size), self.counts.messages)
-        return Counts(loads, ())
-
 
 def look(rows: DataFrame, threshold: float) -> dict[int, float]:
     """Return keys that may be hot, with their share of the first rows; none if a look would cost a whole pass.

@@ -1,6 +1,6 @@
-"""What `keyspread bench deployment` shows: throughput, its reasons, and latency, each beside the model's value."""
+"""What `keyspread reproduce` and `keyspread bench deployment` show: verdicts; measured values beside the model's."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -12,6 +12,7 @@ from keyspread.cli.common import layout
 if TYPE_CHECKING:
     from keyspread.paper.deployment.measurements import Deployment
     from keyspread.paper.deployment.setup import Setup
+    from keyspread.paper.figures.figure import FigureResult
     from keyspread.paper.live.setup import LiveDeployment, LiveRun, LiveSetup
 
 _WAITING = {"max avg": "highest_average", "p50": "p50", "p95": "p95", "p99": "p99"}
@@ -19,10 +20,36 @@ _LATE = 0.1
 """Seconds by which a producer may be behind without a remark."""
 _FULL = 0.9
 """In use from which the work alone may saturate a worker, because every message costs a little more than its work."""
+_MARKS = {"holds": ("✓", "ok", "green"), "holds in part": ("◐", "~~", "yellow"), "does not hold": ("✗", "NO", "red")}
 
 
-def show(measured: "Deployment") -> None:
-    """Print the measurement for people."""
+def show_verdicts(reproduced: "Sequence[FigureResult]", page: str, simulations: int) -> None:
+    """Print a row per claim of the paper, with its verdict."""
+    from keyspread.paper.figures.figure import summary
+
+    out = layout.console()
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style=layout.QUIET_STYLE, pad_edge=False)
+    for title in ("", "where", "claim", "found"):
+        table.add_column(title, no_wrap=title in ("", "where"))
+    verdicts = [verdict for figure in reproduced for verdict in figure.verdicts]
+    plain = 0 if layout.can_print(out, "✓◐✗·") else 1
+    for verdict in verdicts:
+        *signs, colour = _MARKS[verdict.outcome]
+        claim = Text(verdict.claim)
+        if not verdict.is_claim:  # a check of our own set-up, which does not count
+            signs, colour = ["·", "--"], layout.QUIET_STYLE
+            claim = Text(f"{verdict.claim} (not counted: {verdict.check})", layout.QUIET_STYLE)
+        table.add_row(Text(signs[plain], colour), verdict.where.split(",")[0], claim, Text(verdict.measured))
+    out.print()
+    out.print(table)
+    out.print()
+    out.print(Text(summary(verdicts), "bold"))
+    out.print(f"{layout.many(simulations, 'simulation')} run; report and plots in {page}", soft_wrap=True)
+    out.print()
+
+
+def show_deployment(measured: "Deployment") -> None:
+    """Print throughput, its reasons, and latency, each beside the model's value."""
     from keyspread.paper.deployment.measurements import MICRO_BATCHES, QUEUES, summary
 
     out = layout.console()

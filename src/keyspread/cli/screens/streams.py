@@ -1,9 +1,9 @@
-"""What `keyspread datasets` shows: the list of streams; facts, hottest keys and drift of one stream."""
+"""What `keyspread simulate`, `compare` and `datasets` show of a stream."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -12,9 +12,78 @@ from rich.text import Text
 from keyspread.cli.common import layout
 from keyspread.cli.common.input_stream import InputStream, clean
 from keyspread.cli.common.layout import percent, plain_table
+from keyspread.drawing.picture import Picture
 from keyspread.streams import Malformed, Profile
 
+if TYPE_CHECKING:
+    from keyspread.evaluation.compare import Advice, Compared
+    from keyspread.evaluation.simulate import Simulation
+
 _MOST_RUNS = 12
+
+
+def show_simulation(title: str, result: "Simulation") -> None:
+    """Print imbalance and replicas, a bar per worker, and the imbalance over time."""
+    out = layout.console()
+    out.print()
+    where = f", {layout.many(result.workers, 'worker')}, {layout.many(result.sources, 'sender')}: {title}"
+    out.print(Text.assemble((result.scheme, "bold"), where))
+    out.print()
+    out.print(layout.facts(_simulation_facts(result)))
+    layout.draw(Picture("", "", result.picture().parts), out)
+    out.print()
+
+
+def _simulation_facts(result: "Simulation") -> list[tuple[str, str, str, str]]:
+    choices = sorted(set(result.choices))
+    used = str(choices[0]) if len(choices) == 1 else f"{choices[0]} to {choices[-1]}" if choices else "none"
+    busiest = result.workers * max(result.loads.tolist()) / max(1, result.messages)
+    return [
+        ("messages", f"{result.messages:,}", "imbalance at the end", f"{result.imbalance:.2e}"),
+        ("keys", f"{result.keys:,}", "mean over time", f"{result.mean_imbalance:.2e}"),
+        ("share of a hot key, from", f"{result.threshold:.3g}", "mean per window", f"{result.windowed_imbalance:.2e}"),
+        ("choices of a hot key", used, "busiest worker", f"{busiest:.2f} × even share"),
+        ("replicas", f"{result.replicas:,}", "replicas per key", f"{result.replicas / max(1, result.keys):.2f}"),
+        ("  of hot keys", f"{result.head_replicas:,}", "", ""),
+    ]
+
+
+def show_comparison(title: str, compared: "Sequence[Compared]", advice: "Advice") -> None:
+    """Print a row per scheme, the most even first, and which one to take."""
+    from keyspread.evaluation.compare import RATE_INCLUDES, SHORTEST_TIMED, frontier
+
+    out = layout.console()
+    table = layout.plain_table("scheme", ("busiest", "in windows", "at the end", "replicas", "per key", "rate"), 5)
+    base = next((result.rate for result in compared if result.scheme == "partial-key"), compared[0].rate)
+    unbeaten = {result.scheme for result in frontier(compared)}
+    mark = "•" if layout.can_print(out, "•") else "*"
+    for result in sorted(compared, key=lambda result: (result.windowed_imbalance, result.replicas)):
+        table.add_row(
+            f"{mark if result.scheme in unbeaten else ' '} {result.scheme}",
+            f"{result.busiest:.2f} ×",
+            f"{result.windowed_imbalance:.1e}",
+            f"{result.imbalance:.1e}",
+            f"{result.replicas:,}",
+            f"{result.replicas_per_key:.2f}",
+            "–" if result.rate is None or base is None else f"{result.rate / base:.2f} ×",
+            style="bold" if result.scheme == advice.scheme else "",
+        )
+    out.print()
+    out.print(Text(title, "bold"))
+    out.print()
+    out.print(table)
+    for line in (
+        "busiest: load of the busiest worker, × an even share, mean over windows",
+        "in windows, at the end: imbalance; per key: replicas per key",
+        f"rate: messages per second, × partial-key; includes {RATE_INCLUDES}"
+        if base is not None
+        else f"rate: not shown for fewer than {SHORTEST_TIMED:,} messages",
+        f"{mark} no other scheme is better in both imbalance and replicas",
+    ):
+        out.print(Text(line, layout.QUIET_STYLE))
+    out.print()
+    out.print(Text(advice.text, "bold"))
+    out.print()
 
 
 def show_list() -> None:
@@ -41,7 +110,7 @@ def show_list() -> None:
     out.print()
 
 
-def as_dict(stream: InputStream, result: Profile, names: dict[int, Any]) -> dict[str, Any]:
+def profile_as_dict(stream: InputStream, result: Profile, names: dict[int, Any]) -> dict[str, Any]:
     """Return the profile as plain values, ready for JSON."""
     plain = asdict(result)
     return {
@@ -60,13 +129,13 @@ def as_dict(stream: InputStream, result: Profile, names: dict[int, Any]) -> dict
     }
 
 
-def show(stream: InputStream, result: Profile, names: dict[int, Any]) -> None:
-    """Print the profile for people."""
+def show_profile(stream: InputStream, result: Profile, names: dict[int, Any]) -> None:
+    """Print facts, hottest keys and drift of a stream."""
     out = layout.console()
     out.print()
     out.print(Text(clean(stream.title), "bold"))
     out.print()
-    out.print(_facts(result))
+    out.print(_profile_facts(result))
     if result.top:
         out.print()
         table = plain_table("hottest keys", ("messages", "share"), first=14)
@@ -77,11 +146,11 @@ def show(stream: InputStream, result: Profile, names: dict[int, Any]) -> None:
         out.print()
         _show_drift(stream, result, names, out)
         out.print()
-        out.print(Text(_verdict(result), "bold"))
+        out.print(Text(_drift_verdict(result), "bold"))
     out.print()
 
 
-def _facts(result: Profile) -> Table:
+def _profile_facts(result: Profile) -> Table:
     exponent = "none" if result.exponent is None else f"{result.exponent:.2f}"
     hot_from = percent(result.hot_from)
     return layout.facts(
@@ -110,7 +179,7 @@ def _show_drift(stream: InputStream, result: Profile, names: dict[int, Any], out
         out.print(f"and {len(runs) - _MOST_RUNS:,} more changes", style=layout.QUIET_STYLE)
 
 
-def _verdict(result: Profile) -> str:
+def _drift_verdict(result: Profile) -> str:
     workers = layout.many(result.workers, "worker")
     overall = result.workers * result.p1
     in_window = result.workers * max(share for _, share in result.leaders)

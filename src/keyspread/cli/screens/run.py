@@ -1,4 +1,4 @@
-"""What `keyspread run --scheme` shows: the scheme beside others, a bar per worker, the hottest keys, a verdict."""
+"""What `keyspread run` shows: three ways, a scheme beside others, or a stream batch by batch."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -14,22 +14,77 @@ from keyspread.drawing.picture import Part, Picture, Trend, of_loads
 from keyspread.drawing.text import clean
 
 if TYPE_CHECKING:
+    from keyspread.run.gain import Gain
     from keyspread.run.pipeline import JobResult
+    from keyspread.spark.stream_watch import BatchSeen
+
+_NO_GAIN = 1.1
+"""A gain below this is none."""
+_COURSE = 200
+"""Batches whose imbalance is drawn, the most recent ones."""
+_KEYS = 3
+"""Hottest keys that a picture names."""
 
 
-def show(result: "JobResult") -> None:
-    """Print the result for people."""
+def show_gain(gain: "Gain") -> None:
+    """Print the seconds of three ways, what keyspread gains, a bar per worker, and the hottest keys."""
+    out = layout.console()
+    out.print()
+    layout.draw(gain.picture(), out)
+    out.print()
+    out.print(Text(gain_verdict(gain), "bold"))
+    out.print(Text(_small_print(gain), layout.QUIET_STYLE))
+    out.print()
+
+
+def gain_verdict(gain: "Gain") -> str:
+    """Return one or two sentences about what keyspread gained here, even if that is nothing."""
+    if gain.workers == 1:
+        return "There is one worker: nothing to spread."
+    over_plain, over_salted = gain.gain(), gain.gain("salting by hand")
+    if over_plain < 1:
+        return f"keyspread took {1 / over_plain:.1f} × as long as plain groupBy: {_why_not(gain)}"
+    if over_plain < _NO_GAIN:
+        return f"keyspread is not faster than plain groupBy here: {_why_not(gain)}"
+    if over_salted >= _NO_GAIN:
+        salting = f", {over_salted:.1f} × as fast as salting by hand"
+    elif over_salted >= 1 / _NO_GAIN:
+        salting = ", as fast as salting by hand"
+    else:
+        salting = f"; salting by hand is {1 / over_salted:.1f} × as fast as keyspread"
+    return f"keyspread is {over_plain:.1f} × as fast as plain groupBy{salting}."
+
+
+def _why_not(gain: "Gain") -> str:
+    busiest = gain.loads["plain groupBy"].busiest
+    if gain.work.kind == "none":
+        return "without work per row there is nothing to gain."
+    if busiest < 1.5:
+        return f"no key is hot (the busiest worker has {busiest:.2f} × its even share)."
+    if gain.work.kind == "cpu" and gain.slots is not None:
+        return "the cores of this machine are busy either way; on a cluster each worker has its own."
+    return "there is too little work for what moving and merging cost."
+
+
+def _small_print(gain: "Gain") -> str:
+    rounds = len(gain.rounds["keyspread"])
+    slots = "" if gain.slots in (None, gain.workers) else f" {layout.many(gain.slots or 0, 'slot')} here."
+    return f"Median of {layout.many(rounds, 'round')}, taking turns, on this machine.{slots} All answers were the same."
+
+
+def show_scheme(result: "JobResult") -> None:
+    """Print the scheme beside others, a bar per worker, and the hottest keys."""
     out = layout.console()
     out.print()
     layout.draw(result.picture(), out)
     out.print()
-    out.print(Text(verdict(result), "bold"))
+    out.print(Text(scheme_verdict(result), "bold"))
     durations = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items())
     out.print(Text(durations, layout.QUIET_STYLE))
     out.print()
 
 
-def verdict(result: "JobResult") -> str:
+def scheme_verdict(result: "JobResult") -> str:
     """Return one sentence about what the scheme gained here, even if that is nothing."""
     chosen, key_grouping = result.outcomes[0], result.outcome("key")
     if result.workers == 1:
@@ -44,16 +99,7 @@ def verdict(result: "JobResult") -> str:
     return f"Key grouping would have kept one worker busy {ratio:.1f} × as long."
 
 
-# What `keyspread run --streaming` shows: a live picture on a terminal, or a line of text per batch elsewhere.
-
-
-if TYPE_CHECKING:
-    from keyspread.spark.stream_watch import BatchSeen
-
-_COURSE = 200
-"""Batches whose imbalance is drawn, the most recent ones."""
-_KEYS = 3
-"""Hottest keys that a picture names."""
+# A stream: a live picture on a terminal, or a line of text per batch elsewhere.
 
 
 class BatchLines:
