@@ -61,10 +61,6 @@ def bits_of(row: Iterable[int]) -> set[int]:
     return {64 * at + bit for at, word in enumerate(row) for bit in range(64) if int(word) >> bit & 1}
 
 
-def trailing_zeros(x: int) -> int:
-    return next(bit for bit in range(64) if x >> bit & 1)
-
-
 def precedes(worker: int, other: int, start: int, workers: int) -> bool:
     return (worker - start) % workers < (other - start) % workers
 

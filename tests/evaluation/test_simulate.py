@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread import SCHEMES, InputError, Plan, Sender, plan, simulate
+from keyspread import SCHEMES, Plan, Sender, plan, simulate
 from keyspread.evaluation.metrics import replica_model
 from keyspread.evaluation.simulate import Simulation
 from keyspread.planned import planner as look_ahead
-from keyspread.streams import read_stream, zipf
+from keyspread.streams import zipf
 
 ALL = [*SCHEMES, "planned"]
 FIELDS = {
@@ -166,10 +166,6 @@ def test_the_result_is_ready_for_json(scheme):
     assert content["loads"] == result.loads.tolist()
 
 
-def test_the_assignment_is_kept_only_on_request():
-    assert simulate(np.arange(10), "key", 3).assignment is None
-
-
 def test_every_field_of_a_simulation_is_documented():
     """A field is documented by a string directly behind it, which is where Sphinx and editors look."""
     (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(Simulation))).body
@@ -203,23 +199,7 @@ def test_the_same_seed_gives_the_same_result_and_another_another():
     assert outcome(1)["loads"] != outcome(2)["loads"]
 
 
-def test_more_sources_than_messages():
-    result = simulate(np.arange(3), "w-choices", 4, sources=10, assignment=True)
-    assert result.loads.sum() == 3
-    assert len(result.choices) == 10
-
-
 # The purpose of the schemes, at modest sizes; benchmarks/ measures the full sizes.
-
-
-@pytest.mark.parametrize(("workers", "skew"), [(50, 0.8), (100, 1.4), (50, 2.0)])
-def test_balance_of_five_senders(skew, workers):
-    stream = zipf(skew, 10_000, 1_000_000)
-    assert simulate(stream, "w-choices", workers).imbalance <= 2e-4
-    assert simulate(stream, "planned", workers).windowed_imbalance <= 2e-4
-    if skew >= 1.4:
-        assert simulate(stream, "partial-key", workers).imbalance >= 0.1
-        assert np.median([simulate(stream, "d-choices", workers, seed=seed).imbalance for seed in range(3)]) <= 2e-3
 
 
 @pytest.mark.parametrize(("workers", "skew"), [(100, 0.1), (50, 0.8), (100, 1.4), (50, 2.0)])
@@ -268,14 +248,6 @@ def test_replicas_of_one_planned_batch_stay_within_the_model():
         assert result.imbalance <= 1 / 300_000
 
 
-def test_words_of_a_real_text_are_balanced_by_the_head_schemes_only(shared_data):
-    stream = read_stream(shared_data / "words.tsv.gz").hashes[:300_000]
-    assert simulate(stream, "partial-key", 100).imbalance > 1e-2
-    assert simulate(stream, "w-choices", 100).imbalance < 5e-4
-    assert simulate(stream, "d-choices", 100).imbalance < 1e-3
-    assert simulate(stream, "planned", 100).windowed_imbalance < 1e-4
-
-
 @pytest.mark.parametrize("scheme", ["key", "partial-key", "w-choices", "per-key", "planned", "look-ahead"])
 def test_weights_are_in_every_measure(scheme):
     random = np.random.default_rng(2)
@@ -290,11 +262,6 @@ def test_weights_are_in_every_measure(scheme):
     assert result.window_imbalance == pytest.approx(windows.max(axis=1) / totals - 1 / 4)
     by_key = [int(weights[stream == key].sum()) for key in np.unique(stream)]
     assert result.head_load.sum() == sum(weight for weight in by_key if weight >= weights.sum() / 20)
-
-
-def test_peers_have_no_weights():
-    with pytest.raises(InputError, match="fish has no weights in its published rule; leave them out"):
-        simulate(np.array([1, 2]), "fish", 2, weights=[1, 2])
 
 
 def test_look_ahead_takes_message_i_for_source_i_mod_s():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import naive
 from keyspread.kernels.balance import words_for
-from keyspread.kernels.planned_routing import count_bits, tally
+from keyspread.kernels.planned_routing import tally
 
 words = st.integers(0, 2**64 - 1)
 
@@ -27,11 +27,3 @@ def test_tally_equals_the_plain_count(workers, is_head, weighted, data):
     counted = weights.tolist() if weighted else [1] * len(messages)
     expected = naive.tally(ids.tolist(), routed.tolist(), counted, is_head, workers)
     assert (loads.tolist(), head_loads.tolist(), [naive.bits_of(row) for row in replicas]) == expected
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(words, words), min_size=1, max_size=5))
-def test_count_bits(rows):
-    out = np.full(len(rows), -1, np.int64)
-    count_bits(np.array(rows, np.uint64), out)
-    assert out.tolist() == [len(naive.bits_of(row)) for row in rows]

@@ -80,13 +80,6 @@ def test_a_batch_without_what_spark_lacks():
     assert last["loads"] == [[0, 6, None], [1, 4, None]]
 
 
-def test_an_empty_batch_has_no_imbalance():
-    history = RunHistory("empty")
-    history.add(made(0, (0, 0), (0, 0), hottest=(), workers_of=()))
-    found = history.snapshot()
-    assert (found["worst_busiest"], found["mean_busiest"], found["last"]["imbalance"]) == (None, None, 0.0)
-
-
 def test_a_stream_that_starts_again_is_running_again():
     history = RunHistory("again")
     versions = [history.version]

@@ -96,11 +96,6 @@ def test_several_columns_and_fields_are_a_key(spark):
     assert "null" in str(result)
 
 
-def test_no_rows(spark):
-    with pytest.raises(InputError, match=r"^nothing: no rows$"):
-        run_job(Source(spark.createDataFrame([], "k string"), ("k",), "nothing", {}), 2, "key")
-
-
 @pytest.mark.parametrize(
     ("scheme", "workers", "options", "message"),
     [

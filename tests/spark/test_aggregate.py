@@ -132,18 +132,6 @@ def test_a_plan_of_the_caller_decides(spark, threshold):
     assert str(watch.way) == "planned: the caller passed a plan"
 
 
-def test_no_rows(spark):
-    found, watch = run(keyed(spark, "id % 5").where("false"))
-    assert found.collect() == []
-    assert watch.way.name == "key"
-
-
-def test_an_explicit_scheme_is_never_replaced(spark):
-    watch = Watch()
-    aggregate(keyed(spark, "id % 500"), "key", Sum(), WORKERS, "planned", watch=watch)
-    assert str(watch.way) == "planned: the caller chose this scheme"
-
-
 # Refused
 
 

@@ -52,16 +52,6 @@ def test_files_and_writers(rows, tmp_path, static):
     assert out.schema == rows.schema
 
 
-def test_a_given_number_of_writers(rows, static):
-    out = for_write(rows, ["day"], "1GB", writers=3)
-    assert out.rdd.getNumPartitions() == 3
-    assert Counter(map(tuple, out.collect())) == Counter(map(tuple, rows.collect()))
-
-
-def test_an_empty_table(rows, static):
-    assert for_write(rows.limit(0), "day").count() == 0
-
-
 def test_in_a_stream(spark, rows, tmp_path, static):
     rows.coalesce(1).write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 
 import keyspread as ks
 import naive
-from frames import hashes, places, same_counts, sent_by, setting, skewed
+from frames import hashes, places, same_counts, sent_by, skewed
 from keyspread.errors import InputError
 from keyspread.spark import plan, spread
 from keyspread.spark._routing import planned_sql
@@ -58,23 +58,6 @@ def test_counts_and_placement_are_those_of_the_core(rows, options):
     planned = plan(rows, "key", 5, **options)
     same_counts(planned, of_core(rows, "key", 5, **options))
     assert places(spread(rows, "key", 5, plan=planned)) == sent_by(planned, hashes(rows, "key"))
-
-
-@pytest.mark.connect
-def test_counts_of_a_zipf_stream(stream):
-    planned = plan(stream, "key", 8)
-    same_counts(planned, of_core(stream, "key", 8))
-    assert int(planned.loads.sum()) == 40_000
-    assert len(planned.head) > 5
-
-
-@pytest.mark.parametrize("rows_", [0, 2])
-def test_hardly_any_rows(spark, rows_):
-    df = skewed(spark, rows_)
-    for workers in (1, 3):
-        planned = plan(df, "key", workers)
-        same_counts(planned, of_core(df, "key", workers))
-        assert int(planned.loads.sum()) == rows_
 
 
 # Balance
@@ -137,24 +120,12 @@ def test_hot_keys_are_compared_one_by_one_or_found_by_their_bucket(rows, monkeyp
     assert places(spread(rows, "key", 4, plan=planned)) == sent_by(planned, hashes(rows, "key"))
 
 
-def test_the_smallest_and_the_largest_hash_as_hot_key(rows):
-    planned = by_hand(3, [0, 1, 2], [(extreme, [1, 2], [SLOTS // 2, SLOTS]) for extreme in (-(2**63), 2**63 - 1)])
-    assert places(spread(rows, "key", 3, plan=planned)) == sent_by(planned, hashes(rows, "key"))
-
-
 def test_empty_pieces_and_many_workers(rows):
     hot = int(ks.hash_keys(["hot"])[0])
     planned = by_hand(300, list(range(300)), [(hot, [7, 8, 9, 299], [0, 0, SLOTS, SLOTS])])
     found = places(spread(rows, "key", 300, plan=planned))
     assert found == sent_by(planned, hashes(rows, "key"))
     assert {found[row.id] for row in rows.where("key = 'hot'").collect()} == {9}
-
-
-def test_routing_with_and_without_ansi_mode(spark, rows):
-    planned = plan(rows, "key", 5)
-    for ansi in ("true", "false"):
-        with setting(spark, "spark.sql.ansi.enabled", ansi):
-            assert places(spread(rows, "key", 5, plan=planned)) == sent_by(planned, hashes(rows, "key"))
 
 
 # A plan on other rows

@@ -10,7 +10,7 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from keyspread.cli.screens.pipeline import BatchLines, LivePicture, draw_live
+from keyspread.cli.screens.pipeline import BatchLines, LivePicture
 from keyspread.spark.stream_watch import BatchSeen
 
 KEYS = (("x" * 200, 400), (None, 300), ("", 200), ("[b]bold[/b]\n\x1b[31m", 100))
@@ -67,14 +67,6 @@ def test_a_terminal_without_unicode_and_one_without_a_batch_yet():
     assert lines_of(out, picture) == ["a title", "waiting for the first rows"]
     picture.add(batch([5, 5], hottest=(("a", 5),)))
     assert "| even share" in " ".join(lines_of(out, picture)[-4:])
-
-
-def test_the_last_state_stays():
-    out = Console(file=io.StringIO(), force_terminal=True, width=80)
-    picture = LivePicture("a title", out)
-    with draw_live(picture, out):
-        picture.add(batch([5, 5]))
-    assert "batch 0: 10 rows" in out.file.getvalue()
 
 
 def test_one_line_per_batch():

@@ -69,12 +69,6 @@ def test_a_folder_of_many_applications(tmp_path):
     assert len(find_logs([tmp_path, tmp_path / "app-1"])) == 3  # named twice, read once
 
 
-def test_many_applications_are_diagnosed_each(tmp_path):
-    skewed_log(name="one").write(tmp_path, "a")
-    skewed_log(name="two").write(tmp_path, "b")
-    assert [diagnosis.title for diagnosis in diagnose_log(tmp_path)] == ["one", "two"]
-
-
 def test_of_many_logs_one_that_cannot_be_read_gets_a_note(tmp_path):
     skewed_log(name="good").write(tmp_path, "a")
     (tmp_path / "b").write_bytes(b'{"no": "event"}')
@@ -96,14 +90,6 @@ def test_logs_beside_each_other_are_all_read_and_an_unpacked_copy_is_not(tmp_pat
     assert "there twice" in next(log.notes[0] for log in logs if log.notes)
 
 
-def test_links_to_the_same_folder_or_file_are_read_once(tmp_path):
-    touch(tmp_path, "app-1")
-    for name in ("self", "again"):
-        (tmp_path / name).symlink_to(".")
-    (tmp_path / "link").symlink_to("app-1")
-    assert len(find_logs([tmp_path])) == 1
-
-
 def test_what_is_no_log_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
@@ -113,13 +99,6 @@ def test_what_is_no_log_is_refused(tmp_path):
             find_logs([tmp_path / name])
     with pytest.raises(InputError, match="is empty"):
         find_logs([""])
-
-
-def test_a_byte_order_mark_is_no_event(tmp_path):
-    path = skewed_log().write(tmp_path)
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    (diagnosis,) = diagnose_log(tmp_path)
-    assert (len(diagnosis.skew), diagnosis.notes) == (1, ())
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="every file is readable for this user")

@@ -13,7 +13,6 @@ from keyspread.errors import InputError
 from keyspread.spark import JoinPlan, join_batches, join_streams, plan_join
 
 N = 4
-CLICKS = "k bigint, v bigint, t timestamp"
 
 
 @pytest.fixture(autouse=True)

@@ -17,18 +17,6 @@ from keyspread.spark._routing.options import Routing
 PLAN = ks.plan(np.arange(9), 4)
 
 
-def test_the_defaults():
-    routing = Routing.of(4, None, PLANNED)
-    assert (routing.scheme, routing.threshold, routing.sender) == (PLANNED, 1 / 20, Settings())
-    assert Routing.of(4, None, LOOK_AHEAD).scheme == LOOK_AHEAD
-    assert Routing.of(4, None, LOOK_AHEAD, plan=PLAN).scheme == PLANNED
-
-
-@pytest.mark.parametrize("name", ["KG", "sg", "Pkg", "rr", "WC", "dc", "PLANNED", "Look-Ahead"])
-def test_aliases_in_any_case(name):
-    assert Routing.of(3, name, PLANNED).scheme in (*ks.SCHEMES, PLANNED, LOOK_AHEAD)
-
-
 def test_what_a_sender_gets():
     chosen = Settings(seed=7, counters=40, half_life=300)
     routing = Routing.of(5, "dc", PLANNED, threshold=0.1, tolerance=0.01, sender=chosen)

@@ -144,13 +144,6 @@ def latest(rows, key=by_key):
     return list({key(row): row for row in rows}.values())
 
 
-def test_tags_lead_where_spark_hashes_them(spark):
-    for many in (1, 3, 8, 50):
-        tags = ", ".join(map(str, tags_of(many)))
-        found = spark.sql(f"SELECT transform(array({tags}), t -> pmod(hash(t), {many})) AS places").collect()[0]
-        assert found.places == list(range(many))
-
-
 @pytest.mark.parametrize("operator", [Reach, ColumnReach])
 def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, operator):
     """Batches of any size, one of them empty; the query is restarted, also with another scheme."""
@@ -180,16 +173,6 @@ def test_windows_equal_those_of_spark_itself(streaming, tmp_path, slide, operato
     assert sum(row["n"] for row in ours) < sum(row["n"] for row in expected)  # some were too late
     found = aggregate(bounded, "key", operator(), WORKERS, time="time", **options).collect()
     assert_alike([row.asDict(True) for row in found], expected, by_window)
-
-
-def test_windows_as_they_change(streaming, tmp_path):
-    for number in range(3):
-        put(tmp_path / "in", number, drawn(number, 100, 5.0 * number, late=0))
-    stream = stream_of(streaming, tmp_path / "in").withWatermark("time", "1 minute")
-    windows = aggregate(stream, "key", ColumnReach(), WORKERS, window="10 seconds", mode="update")
-    found = run(windows, tmp_path / "windows", "update")
-    expected = plain(streaming.read.parquet(str(tmp_path / "in")), REACH, F.window("time", "10 seconds"), "key")
-    assert_alike(latest(found, by_window), expected, by_window)
 
 
 def test_a_key_of_columns(streaming, tmp_path):

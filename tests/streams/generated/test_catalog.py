@@ -22,16 +22,6 @@ def test_defaults():
     assert NAMES == ("zipf", "drift", "wp", "tw", "ct")
 
 
-def test_every_number_arrives():
-    assert named_stream("zipf", skew=0, keys=7, messages=9, seed=2) == ZipfStream(0, 7, 9, 2)
-    numbers = {"skew": 1.0, "keys": 50, "messages": 9, "every": 3, "hottest": 5, "redrawn": 0.5, "seed": 4}
-    assert named_stream("drift", **numbers) == DriftingZipfStream(**numbers)
-
-
-def test_few_keys_are_all_hot():
-    assert named_stream("drift", keys=5).hottest == 5
-
-
 ALL = {"skew": 1.5, "keys": 10, "messages": 10, "seed": 1, "every": 5, "hottest": 2, "redrawn": 0.5, "scale": 0.1}
 
 
@@ -148,12 +138,3 @@ def test_where_nothing_is_written(tmp_path):
     with pytest.raises(InputError, match="is a folder"):
         check_writable(str(tmp_path / "folder.tsv"), overwrite=True)
     check_writable(str(tmp_path / "there.tsv"), overwrite=True)
-
-
-def test_a_folder_without_rights(tmp_path, monkeypatch):
-    def refuse(*arguments, **options):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("builtins.open", refuse)  # file permissions do not stop root
-    with pytest.raises(InputError, match=r"cannot be written \(Permission denied\): check the permissions"):
-        write_stream(STREAM, str(tmp_path / "made.tsv"))

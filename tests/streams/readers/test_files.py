@@ -58,11 +58,6 @@ def test_patterns(folder, pattern, keys):
     assert keys_of(read_stream(folder / pattern, format="tsv")) == list(keys)
 
 
-def test_a_name_that_only_looks_like_a_pattern(write):
-    write(b"1\ta\n", "a.tsv")
-    assert read_stream(write(b"2\tb\n", "[a].tsv")).times.tolist() == [2]
-
-
 def test_progress_is_the_sum_over_all_files(folder, monkeypatch):
     monkeypatch.setattr(files, "_BLOCK", 1 << 16)
     packed = gzip.compress(os.urandom(300_000).hex().encode().replace(b"0", b"\n1\tk"))
@@ -79,10 +74,6 @@ def test_a_compression_is_known_by_its_bytes_not_its_name(tmp_path, compression)
     with pa.CompressedOutputStream(str(tmp_path / "a.tsv"), compression) as file:
         file.write(b"\xef\xbb\xbf1\ta\n2\tb")
     assert keys_of(read_stream(tmp_path / "a.tsv")) == ["a", "b"]
-
-
-def test_gzip_of_several_members(write):
-    assert keys_of(read_stream(write(gzip.compress(b"1\ta\n2\t") + gzip.compress(b"b\n")))) == ["a", "b"]
 
 
 PACKED = gzip.compress(b"".join(b"%d\tkey %d\n" % (number, number) for number in range(1000)), mtime=0)
@@ -183,10 +174,6 @@ def test_no_files(tmp_path):
     for read in (read_stream, total_bytes):
         with pytest.raises(InputError, match=r"a\.tsv: cannot be read \(No such file or directory\): check the file"):
             read(tmp_path)
-
-
-def test_the_format_that_is_named_wins(write):
-    assert read_stream(write(b"1\ta,b\n", "stream.csv"), format="tsv").times.tolist() == [1]
 
 
 @pytest.mark.parametrize(
