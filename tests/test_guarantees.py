@@ -2,16 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 import guarantees
 from guarantees import Counted, Followed
 from keyspread import SCHEMES, Sender, SpaceSaving
-
-keys = st.one_of(st.integers(0, 4), st.integers(0, 40))
-batches = st.lists(keys, max_size=40)
-weights = st.one_of(st.sampled_from([0, 1, 2, 2**32]), st.integers(0, 1000), st.integers(0, 2**32))
-which = st.integers(0, 1)
 
 
 @pytest.mark.parametrize("seed", range(25))

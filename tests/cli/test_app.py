@@ -101,30 +101,20 @@ def test_options_reach_the_scheme(run, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["simulate", "--workers", "0"], "workers must be at least 1, got 0"),
         (["simulate", "--workers", "2.5"], "Invalid value for '--workers': must be a whole number such as"),
         (["simulate", "--messages", "many"], "such as 1000000 or 1e6, got 'many' (see keyspread simulate --help)"),
-        (["simulate", "--messages", "1e999999999"], "got '1e999999999'"),
-        (["simulate", "--messages", "1e18"], "messages must be at most 100000000000, got 1000000000000000000"),
-        (["simulate", "--messages", "-1"], "messages must be at least 0, got -1"),
         (["simulate", "--skew", "steep"], "Invalid value for '--skew': must be a number, got 'steep'"),
-        (["simulate", "--skew", "-1"], "skew must not be negative, got -1.0"),
-        (["simulate", "--keys", "0"], "keys must be at least 1, got 0"),
         (["simulate", "--half-life", "soon"], "must be a whole number of messages such as 1e5, or auto, got 'soon'"),
-        (["simulate", "--scheme", "magic"], "unknown scheme 'magic'"),
         (
             ["simulate", "--input", "nowhere.tsv"],
             "nowhere.tsv is neither a generated stream (zipf, drift, wp, tw, ct) nor a file",
         ),
         (["simulate", "--input", ".", "--skew", "2"], "--skew is for zipf and drift only, got 2 with .: leave it out"),
         (["simulate", "--input", ".", "--keys", "2"], "--keys is for zipf and drift only, got 2 with .: leave it out"),
-        (["simulate", "--senders", "0"], "senders must be at least 1, got 0"),
         (["simulate", "--no-such-option"], "--no-such-option"),
-        (["simulate", "extra"], "extra"),
         (["simulate", "--skew"], "--skew"),
         (["no-such-command"], "No such command 'no-such-command'"),
         (["--no-such-option"], "(see keyspread --help)"),
-        (["doctor", "--no-such-option"], "(see keyspread doctor --help)"),
     ],
 )
 def test_a_mistake_is_exit_code_2_and_one_line(run, arguments, message):

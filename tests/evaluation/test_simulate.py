@@ -1,11 +1,7 @@
 """The simulator: messages are routed by the senders in turn, and every number equals a naive count."""
 
-import ast
-import dataclasses
-import inspect
 import json
 import math
-import textwrap
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +12,6 @@ from hypothesis import strategies as st
 import naive
 from keyspread import SCHEMES, Plan, Sender, plan, simulate
 from keyspread.evaluation.metrics import replica_model
-from keyspread.evaluation.simulate import Simulation
 from keyspread.planned import planner as look_ahead
 from keyspread.streams import zipf
 
@@ -164,19 +159,6 @@ def test_the_result_is_ready_for_json(scheme):
     assert {name: type(value) for name, value in content.items()} == FIELDS
     assert json.loads(json.dumps(content, allow_nan=False)) == content
     assert content["loads"] == result.loads.tolist()
-
-
-def test_every_field_of_a_simulation_is_documented():
-    """A field is documented by a string directly behind it, which is where Sphinx and editors look."""
-    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(Simulation))).body
-    documented = {
-        statement.target.id
-        for statement, behind in pairwise(declaration.body)
-        if isinstance(statement, ast.AnnAssign)
-        and isinstance(behind, ast.Expr)
-        and isinstance(behind.value, ast.Constant)
-    }
-    assert documented == {field.name for field in dataclasses.fields(Simulation)} == {*FIELDS, "assignment"}
 
 
 @pytest.mark.parametrize("scheme", ["w-choices", "planned"])

@@ -1,6 +1,5 @@
 """The page in a real Chromium: opened, updated by a running stream, reconnected after a restart, at two widths."""
 
-import json
 import shutil
 import time
 
@@ -203,19 +202,3 @@ def test_by_keyboard_and_for_screen_readers(browser, served):
     assert "Batch 5" in text(browser, "#when")
     pause.send_keys(Keys.ENTER)
     wait(browser, lambda: shows(browser, "#when", "Batch 6"))
-
-
-def test_the_saved_page_is_the_report(browser, served, tmp_path):
-    history, page = served
-    history.add(made(0, hottest=(("</script><script>document.title='x'</script>", 5),), workers_of=()))
-    history.end()
-    page.save(str(tmp_path / "run.html"))
-    page.close()
-    browser.get(f"file://{tmp_path}/run.html")
-    assert "Report of a run that ended" in text(browser, "#state")
-    assert "</script><script>" in text(browser, "#keys tbody tr")
-    assert browser.title == "1.20 × · look-ahead, 2 workers: clicks"
-    assert not browser.find_element(By.ID, "pause").is_displayed()
-    # What the browser itself saves from the live page draws the same.
-    live = browser.execute_script("return document.getElementById('data').textContent")
-    assert json.loads(live)["last"]["batch"] == 0

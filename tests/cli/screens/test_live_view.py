@@ -48,19 +48,6 @@ def test_a_picture_of_any_number_of_workers_fits(workers, width):
     assert "hottest: xxxxxxxxxxxxx… 0.0 %, null 0.0 %, '' 0.0 %" in " ".join(lines)
 
 
-def test_bars_and_sparkline_show_the_batches():
-    out = console()
-    picture = LivePicture("key, 2 workers: rows", out)
-    for number, most in enumerate((50, 60, 90)):
-        picture.add(batch([most, 100 - most], number))
-    lines = lines_of(out, picture)
-    begin = lines.index("imbalance now 4.0e-01, mean 1.7e-01, worst 4.0e-01; 3 hot keys")
-    assert lines[begin + 1] == "▁▁█"
-    first, second = lines[-2:]
-    assert ("90.00 %" in first, "10.00 %" in second) == (True, True)
-    assert second.count("▒") == round(first.count("▒") / 9)
-
-
 def test_a_terminal_without_unicode_and_one_without_a_batch_yet():
     out = console(encoding="ascii")
     picture = LivePicture("a title", out)

@@ -47,12 +47,6 @@ def test_parts_that_are_compacted_there_twice_or_missing(there, read, notes, tmp
     assert [note.startswith(begin) for note, begin in zip(log.notes, notes, strict=True)] == [True] * len(notes)
 
 
-def test_attempts_of_one_application_are_logs_of_their_own(tmp_path):
-    touch(tmp_path / "eventlog_v2_app_1", "events_1_app_1")
-    touch(tmp_path / "eventlog_v2_app_2", "events_1_app_2")
-    assert [log.name for log in find_logs([tmp_path])] == ["app_1", "app_2"]
-
-
 def test_databricks_writes_hourly_files_and_the_newest_without_a_date(tmp_path):
     folder = tmp_path / "0501-cluster" / "eventlog" / "0501-cluster_10_0_0_1" / "77"
     touch(folder, "eventlog", "eventlog-2024-05-01--11-00.gz", "eventlog-2024-05-01--10-00.gz")
@@ -99,12 +93,3 @@ def test_what_is_no_log_is_refused(tmp_path):
             find_logs([tmp_path / name])
     with pytest.raises(InputError, match="is empty"):
         find_logs([""])
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="every file is readable for this user")
-def test_a_log_that_may_not_be_read(tmp_path):
-    skewed_log().write(tmp_path, "a")
-    skewed_log().write(tmp_path, "b").chmod(0)
-    with pytest.raises(InputError, match="no permission to read"):
-        diagnose_log(tmp_path / "b")
-    assert "no permission to read" in diagnose_log(tmp_path)[1].notes[0]

@@ -157,16 +157,6 @@ def test_retries_killed_copies_and_a_stage_that_ran_twice(tmp_path):
     assert texts == ["1 failed task (0.9 s of task time), 1 executor lost", "stage 0 was run more than once"]
 
 
-def test_tasks_out_of_order_give_the_same_answer(tmp_path):
-    log = skewed_log()
-    (expected,) = diagnose_log(log.write(tmp_path, "a"))
-    tasks = [event for event in log.events if event["Event"] == "SparkListenerTaskEnd"]
-    others = [event for event in log.events if event["Event"] != "SparkListenerTaskEnd"]
-    log.events = [*others[:-2], *reversed(tasks), *others[-2:]]
-    (found,) = diagnose_log(log.write(tmp_path, "b"))
-    assert found.findings == expected.findings
-
-
 def test_a_log_without_sql_says_that_it_knows_no_keys(tmp_path):
     log = MadeLog()
     log.stage(HOT, execution=None)
@@ -239,15 +229,6 @@ def test_rounds_of_a_loop_are_one_finding_whose_figures_agree(tmp_path):
     assert f"at most {finding.lost:.1f} of {finding.wall:.1f} s lost" in finding.text
 
 
-def test_two_attempts_of_a_stage_are_one_stage(tmp_path):
-    log = MadeLog()
-    log.query(adaptive(join_plan()))
-    for attempt in range(2):
-        log.stage(HOT, other_rows=[10] * 16, attempt=attempt)
-    (finding,) = diagnose(log, tmp_path).skew
-    assert (finding.stages, finding.count) == ((0,), 1)
-
-
 def test_a_second_application_in_one_file_is_left_out_and_named(tmp_path):
     log, second = skewed_log(), skewed_log(name="second", version="3.5.0")
     once = diagnose_log(log.write(tmp_path, "once"))[0]
@@ -269,14 +250,6 @@ def test_uneven_stages_without_a_key_are_not_called_even(tmp_path):
     found = diagnose(log, tmp_path)
     assert "stage 1 is uneven without a key in the log" in found.verdict
     assert "nothing to spread" not in found.verdict
-
-
-def test_a_key_below_the_bar_is_named(tmp_path):
-    log = MadeLog(slots=16)
-    log.query(adaptive(join_plan()))
-    log.stage([10_000] * 15 + [14_500], other_rows=[10] * 16, per_row=0.003)
-    (finding,) = diagnose(log, tmp_path).findings
-    assert "sort-merge join by customer. Below 1.5 × the mean no key is called hot" in finding.text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from figure_cases import changed, verdict_on
-from keyspread.paper.figures.figure import SCALES, FigureResult, Outcome, Scale, find_scale
+from keyspread.paper.figures.figure import FigureResult, Outcome, Scale, find_scale
 from keyspread.paper.reproduce import FIGURES, find_figures, reproduce, runs_of
 from keyspread.paper.runs.sweep import Results
 from keyspread.streams import FileStream
@@ -107,19 +107,6 @@ def test_every_claim_has_a_case(made):
     claims = {verdict.claim for one in made.values() for verdict in one.verdicts}
     assert len(claims) == len(CASES)
     assert all(any(claim in full for _, claim, _, _ in CASES) for full in claims)
-
-
-def test_runs_are_shared_between_figures():
-    figures = find_figures(["11", "12"])
-    assert len(runs_of(figures, TINY)) == len(FIGURES["11"].runs(TINY))
-
-
-def test_all_streams_and_settings_of_the_paper():
-    paper = SCALES["paper"]
-    assert (paper.messages, len(paper.skews), paper.skews[0], paper.skews[-1]) == (10**7, 20, 0.1, 2.0)
-    one_seed = FIGURES["10"].runs(find_scale("paper", 1))
-    assert len(one_seed) == 20 * 4 * 3 * 4
-    assert paper.wikipedia_stream(0).messages == 22_000_000
 
 
 def test_with_data_figures_11_and_12_are_of_that_data(tmp_path, spark):

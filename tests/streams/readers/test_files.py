@@ -113,14 +113,6 @@ def test_memory_is_a_few_blocks_not_the_file(write, monkeypatch):
         read_stream(write(b"1\ta\n" + b"x" * (1 << 19)))
 
 
-def test_limit_stops_in_the_middle(write):
-    path = write(b"bad\n1\ta\n2\tb\n3\ta\n4\tc\n")
-    assert read_stream(path, limit=2).times.tolist() == [1, 2]
-    assert read_stream(path, limit=100).times.tolist() == [1, 2, 3, 4]
-    with pytest.raises(InputError, match="limit must be at least 1, got 0"):
-        read_stream(path, limit=0)
-
-
 def test_keys_of_two_types_in_one_stream(write):
     first = write(b'{"k": 7}\n', "folder/1.json")
     second = write(b'{"k": "7"}\n', "folder/2.json")
@@ -133,12 +125,6 @@ def test_keys_of_two_types_in_one_stream(write):
     write(b'{"k": null}\n', "folder/2.json")
     write(b'{"k": 8}\n', "folder/3.json")
     assert keys_of(read_stream(first.parent, key="k")) == ["7", "null", "8"]
-
-
-def test_a_long_malformed_line_is_shown_in_part(write):
-    malformed = read_stream(write(b"1\ta\n" + b"x" * 10_000)).malformed
-    assert len(malformed.first) < 100
-    assert malformed.first.endswith("x…'")
 
 
 @pytest.mark.parametrize(
