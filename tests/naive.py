@@ -526,19 +526,6 @@ class Fish:
 # Metrics.
 
 
-def tally(
-    ids: Sequence[int], routed: Sequence[int], weights: Sequence[int], is_head: Sequence[bool], workers: int
-) -> tuple[list[int], list[int], list[set[int]]]:
-    """The loads of the workers, the part of the hot keys, and the workers of every key."""
-    loads, head_loads = [0] * workers, [0] * workers
-    workers_of: list[set[int]] = [set() for _ in is_head]
-    for key, worker, weight in zip(ids, routed, weights, strict=True):
-        loads[worker] += weight
-        head_loads[worker] += weight if is_head[key] else 0
-        workers_of[key].add(worker)
-    return loads, head_loads, workers_of
-
-
 def imbalance(assignment: Sequence[int], workers: int) -> float:
     if not len(assignment):
         return 0.0

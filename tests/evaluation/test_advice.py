@@ -76,12 +76,6 @@ def test_few_messages_can_still_show_that_key_grouping_is_uneven():
     assert "clearly" not in noisy
 
 
-def test_every_remedy_that_is_named_helps():
-    hot = [one("key", 0.3, 100), one("planned", 0.0, 110)]
-    assert advise(hot, Sample(10, 49_999, 49, 10_000)).scheme == "planned"
-    assert advise(hot, Sample(9, 49_999, 50, 10_000)).scheme == "planned"
-
-
 def test_baselines_are_never_recommended():
     every = [one(name, 0.0, 1) for name in BASELINES if name != "key"]
     hot = [one("key", 0.3, 100), *every, one("w-choices", 0.2, 900)]

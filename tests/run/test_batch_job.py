@@ -99,12 +99,8 @@ def test_several_columns_and_fields_are_a_key(spark):
 @pytest.mark.parametrize(
     ("scheme", "workers", "options", "message"),
     [
-        ("key", 0, {}, "workers must be at least 1, got 0"),
-        ("magic", 2, {}, "unknown scheme 'magic'"),
         ("planned", 2, {"tolerance": 0.1}, "'tolerance' is for schemes such as d-choices, planned takes threshold"),
         ("greedy", 2, {}, "scheme 'greedy' needs choices"),
-        ("planned", 2, {"threshold": 2}, "threshold is a share"),
-        ("fish", 2, {}, "fish"),
     ],
 )
 def test_schemes_and_options_that_do_not_fit_are_refused(scheme, workers, options, message):

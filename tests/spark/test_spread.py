@@ -199,29 +199,6 @@ def test_small_and_degenerate(spark, static):
         assert len(set(where.values())) == (1 if scheme == "key" else 4)
 
 
-@pytest.mark.connect
-def test_the_default_for_a_stream_is_look_ahead(spark, tmp_path):
-    skewed(spark, 400, 2).write.parquet(str(tmp_path / "rows"))
-    stream = spark.readStream.schema("id bigint, key string, value bigint").parquet(str(tmp_path / "rows"))
-    out = spread(stream, "key", 4)
-    assert out.isStreaming
-    assert out.columns == ["id", "key", "value"]
-    query = (
-        out.withColumn("at", F.spark_partition_id())
-        .writeStream.format("parquet")
-        .options(path=str(tmp_path / "out"), checkpointLocation=str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
-    assert query.exception() is None
-    seen = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert {row.id for row in seen} == set(range(400))
-    assert len(seen) == 400
-    assert {row.at for row in seen} <= {0, 1, 2, 3}
-    assert len({row["at"] for row in seen if row.key == "hot"}) > 2
-
-
 # What the rows look like
 
 

@@ -28,11 +28,6 @@ def test_what_a_sender_gets():
     assert (settings.seed, settings.counters, settings.tolerance) == (7, 40, 0.01)
 
 
-def test_settings_may_be_used_for_schemes_that_have_no_use_for_them():
-    for scheme in ks.SCHEMES:
-        assert Routing.of(4, scheme, PLANNED, sender=Settings(counters=50, choices=3, half_life="auto"))
-
-
 def test_a_stream_watch_uses_the_threshold_with_any_scheme():
     assert Routing.of(4, "key", PLANNED, threshold=0.1, watch=StreamWatch()).threshold == 0.1
     with pytest.raises(InputError, match="threshold= has no effect with scheme key"):
@@ -66,15 +61,6 @@ def test_a_stream_watch_uses_the_threshold_with_any_scheme():
             "the plan is for 3 workers, not for 4; make a new one with previous=",
         ),
         ("dc", {"sender": {"seed": 7}}, "sender must be keyspread.Settings, such as Settings(seed=7), got {'seed': 7}"),
-        ("dc", {"sender": Settings(seed="much")}, "seed must be a whole number, got 'much'"),
-        ("dc", {"sender": Settings(counters=3)}, "counters 3 is too small for threshold 0.05: it needs at least 21"),
-        ("dc", {"sender": Settings(half_life="much")}, "half_life must be a number of messages, 'auto' or None"),
-        ("greedy", {}, "scheme 'greedy' needs choices"),
-        ("per-key", {"tolerance": "much"}, "tolerance must be a number, got 'much'"),
-        ("planned", {"threshold": 2}, "threshold is a share of the messages, above 0 and at most 1, got 2"),
-        ("best", {}, "unknown scheme 'best'; known are key (kg)"),
-        (3, {}, "unknown scheme 3; known are"),
-        ("fish", {}, "fish is only simulated, for comparison: use keyspread.simulate"),
     ],
 )
 def test_refused_in_one_line(scheme, options, message):
