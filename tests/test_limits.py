@@ -8,8 +8,7 @@ from keyspread.evaluation.compare import compare
 from keyspread.paper.figures.figure import find_scale
 from keyspread.paper.runs.run import Run
 from keyspread.streams import DriftingZipfStream, ZipfStream, zipf, zipf_probabilities
-from keyspread.streams import encoded as profile
-from keyspread.streams.encoded import Encoded
+from keyspread.streams.encoded import Encoded, profile
 
 HASHES = np.arange(10_000)
 WORKERS = "workers must be at most 100000, got 1000000000"

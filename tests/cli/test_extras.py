@@ -30,7 +30,7 @@ sys.exit(main(sys.argv[1:]))
         ("jinja2", ["reproduce", "1"], f"this command needs jinja2, {NOT_INSTALLED}[report]'"),
         ("pandas", ["reproduce", "1"], f"this command needs pandas, {NOT_INSTALLED}[report]'"),
         ("typer", ["doctor"], "the command line needs typer: pip install 'keyspread[cli]'"),
-        ("rich", ["doctor"], f"this command needs rich, {NOT_INSTALLED}[cli]'"),
+        ("rich", ["doctor"], "the command line needs rich: pip install 'keyspread[cli]'"),
     ],
 )
 def test_a_missing_package_is_one_line(blocked, arguments, line, tmp_path):

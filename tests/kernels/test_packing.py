@@ -62,7 +62,7 @@ def test_placements_are_those_of_the_plain_loop(case):
     old = [old_hot.get(key, (old_owners[naive.bucket_of(key, len(buckets))],)) for key, _ in hot]
     old = [[worker for worker in workers if 0 <= worker < aim.workers] for workers in old]
     expected = naive.place(
-        aim.tolerance,
+        aim.slack,
         None if previous is None else aim.most_moved,
         buckets,
         hot,

@@ -99,7 +99,7 @@ def test_several_columns_and_fields_are_a_key(spark):
 @pytest.mark.parametrize(
     ("scheme", "workers", "options", "message"),
     [
-        ("planned", 2, {"tolerance": 0.1}, "'tolerance' is for schemes such as d-choices, planned takes threshold"),
+        ("planned", 2, {"tolerance": 0.1}, "tolerance= has no effect with scheme planned"),
         ("greedy", 2, {}, "scheme 'greedy' needs choices"),
     ],
 )

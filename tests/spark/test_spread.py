@@ -304,6 +304,7 @@ def test_the_library_uses_nothing_that_connect_does_not_have():
         "spark/watch.py",
         "spark/totals.py",
         "spark/_engine/capabilities.py",
+        "spark/_folding/input_splits.py",
         "paper/deployment/measure.py",
         "run/gain.py",
         "paper/live/topics.py",

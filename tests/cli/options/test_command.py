@@ -70,7 +70,6 @@ def test_every_option_means_the_same_everywhere():
     assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {
         "--input": {"NAME|PATH", "NAME", "PATH"},  # make only generates, reproduce only reads files
         "--out": {"PATH", "FILE", "PATH|TABLE"},
-        "--work": {"WORK", "NAME"},  # run: with the time per row, such as wait:1ms
     }
     reads_input = {"run", "simulate", "compare", "datasets describe", "datasets make", "reproduce"}
     assert set(found["--input"]) == {f"keyspread {name}" for name in reads_input}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from verdict_table import verdict_table
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def verdict(claim, outcome="holds", **more):

@@ -1,6 +1,7 @@
 """Kafka without a broker. kafka_cases.py needs a real one: tests/compatibility/test_kafka.py runs it on any Spark."""
 
 import socket
+import sys
 import traceback
 
 import pytest
@@ -118,7 +119,7 @@ def test_values_are_one_object_or_malformed(spark):
 
 def test_no_message_shows_a_secret_of_the_options(monkeypatch):
     """Kafka's client may quote what it refuses; what we raise has neither the value nor the password in it."""
-    from keyspread.spark.kafka import connector as checks
+    checks = sys.modules["keyspread.spark.kafka.connector"]  # `connector` of the package is the function
 
     login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="fish & chips";'
     options = {"kafka.sasl.jaas.config": login, "kafka.ssl.keystore.password": "open-sesame"}

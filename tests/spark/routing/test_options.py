@@ -21,7 +21,7 @@ def test_what_a_sender_gets():
     chosen = Settings(seed=7, counters=40, half_life=300)
     routing = Routing.of(5, "dc", PLANNED, threshold=0.1, tolerance=0.01, sender=chosen)
     assert routing.of_sender() == {
-        **{"seed": 7, "counters": 40, "half_life": 300, "choices": None},
+        **{"seed": 7, "counters": 40, "half_life": 300},
         **{"threshold": 0.1, "tolerance": 0.01},
     }
     settings = ks.Sender("d-choices", 5, **routing.of_sender()).settings
