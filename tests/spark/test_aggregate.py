@@ -132,6 +132,12 @@ def test_a_plan_of_the_caller_decides(spark, threshold):
     assert str(watch.way) == "planned: the caller passed a plan"
 
 
+def test_an_explicit_scheme_is_never_replaced(spark):
+    watch = Watch()
+    aggregate(keyed(spark, "id % 500"), "key", Sum(), WORKERS, "planned", watch=watch)
+    assert str(watch.way) == "planned: the caller chose this scheme"
+
+
 # Refused
 
 
