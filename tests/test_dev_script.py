@@ -237,7 +237,9 @@ def test_help_names_every_command(dev: ModuleType) -> None:
             "left out: 1 tests with Spark (./dev test runs them); left out: 1 slow tests",
         ),
         (["--slow"], {"slow"}, "1 passed, 2 deselected"),
-        (["-n", "2", "--dist", "loadfile"], {"plain", "engine"}, "left out: 1 slow tests"),
+        pytest.param(
+            ["-n", "2", "--dist", "loadfile"], {"plain", "engine"}, "left out: 1 slow tests", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_slow_tests_are_left_out_and_the_last_line_says_so(

@@ -119,6 +119,7 @@ def test_the_sentence():
     assert with_two.endswith(" fish and salting, published alternatives, are better than w-choices on both counts.")
 
 
+@pytest.mark.slow
 def test_real_streams(shared_data):
     """Whatever is recommended is one of ours and clearly better than key grouping."""
     names = sorted(path for path in shared_data.rglob("*.tsv.gz"))

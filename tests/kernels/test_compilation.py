@@ -111,6 +111,7 @@ def expected():
     return routed.tolist()
 
 
+@pytest.mark.slow
 def test_where_only_the_temporary_folder_is_writable_the_cache_goes_there_and_follows_every_source(machine):
     machine.install()
     first = machine.run()

@@ -4,6 +4,7 @@ import json
 import sys
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def test_totals_and_course_as_counted_in_plain_python(batches, most):
     assert at == len(batches)
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_however_long_it_runs():
     history = RunHistory("long")
     for number in range(3 * POINTS):

@@ -73,6 +73,7 @@ def test_settings_of_the_session_are_restored(spark, found):
     assert spark.conf.get(name, None) == before
 
 
+@pytest.mark.slow
 def test_of_many_rows_a_sample_is_timed(spark, monkeypatch):
     monkeypatch.setattr(gain, "SECONDS", 0.05)
     source = zipf_source(spark, keys=50, messages=3_000)
@@ -85,6 +86,7 @@ def test_of_many_rows_a_sample_is_timed(spark, monkeypatch):
     ("column", "key"),
     [("if(id % 2 = 0, null, id)", ("k",)), ("array(id % 2)", ("k",)), ("string(id % 3)", ("k", "s.a"))],
 )
+@pytest.mark.slow
 def test_keys_of_any_type(spark, column, key):
     rows = spark.range(40).selectExpr(f"{column} AS k", "struct(id % 2 AS a) AS s", "id")
     found = measure_gain(Source(rows, key, "rows", {}), 2, NONE, rounds=1)

@@ -158,6 +158,7 @@ def test_there_are_at_most_20_options():
     assert len(set(re.findall(r"^│ (--[a-z-]+)", done.stdout, re.MULTILINE)) - {"--help"}) <= 20
 
 
+@pytest.mark.slow
 def test_without_pyspark_or_java():
     code = f"import sys; sys.modules['pyspark'] = None; {ENTRY}"
     done = command("run", code=code)

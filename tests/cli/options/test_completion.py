@@ -33,13 +33,9 @@ def complete(line):
     ("line", "offered"),
     [
         ("keyspread simulate --scheme d", ["d-choices"]),
-        ("keyspread run --scheme f", []),
-        ("keyspread compare --input d", ["drift"]),
         ("keyspread simulate --input clicks", []),  # bash then offers files
         ("keyspread run --format t", ["table", "tsv"]),
         ("keyspread bench deployment --schemes key,d", ["key,d-choices"]),
-        ("keyspread simulate --str", ["--stream", "--strict"]),
-        ("keyspread da", ["datasets"]),
     ],
 )
 def test_bash_offers(line, offered):

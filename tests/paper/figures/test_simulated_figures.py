@@ -12,6 +12,8 @@ from keyspread.streams import FileStream
 TINY = Scale("tiny", 20_000, (1.2, 2.0), (0,), wikipedia=0.001, twitter=0.00002, cashtags=0.04)
 SIMULATED = ["1", "7", "8", "9", "10", "11", "12", "estimate"]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows():

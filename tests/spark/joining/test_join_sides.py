@@ -14,6 +14,8 @@ from frames import setting
 from keyspread.spark import JoinPlan, Watch, join, plan_join
 from keyspread.spark._routing.plan_text import physical_plan
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def shuffled(spark, static):

@@ -72,6 +72,7 @@ def test_what_is_not_sure_is_left_out(rows, case):
 
 
 @pytest.mark.parametrize("number", range(len(SURE)))
+@pytest.mark.slow
 def test_hot_keys_are_cut_all_the_same(rows, right, number):
     case, how = [*SURE][number], ["inner", "left", "full"][number % 3]
     side = SURE[case][0](rows)

@@ -81,8 +81,13 @@ def test_both_settings_protect_and_one_alone_does_not(spark):
             assert not is_protected(spark)
 
 
-@pytest.mark.parametrize("scheme", ["planned", "look-ahead", *ONLINE])
-@pytest.mark.parametrize("more", [{}, {"weight": "value"}], ids=["plain", "weighted"])
+@pytest.mark.parametrize(
+    ("scheme", "more"),
+    [
+        *((scheme, {}) for scheme in ("planned", "look-ahead", *ONLINE)),
+        *((scheme, {"weight": "value"}) for scheme in ("planned", "look-ahead", "d-choices")),
+    ],
+)
 def test_the_order_of_rows_does_not_matter(spark, unprotected, scheme, more):
     rows = skewed(spark, 1000, 2)
     if scheme == "planned":

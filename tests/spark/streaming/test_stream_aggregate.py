@@ -156,7 +156,9 @@ def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, operato
     assert_alike(latest(seen), plain(streaming.read.parquet(str(tmp_path / "in")), REACH, "key"), by_key)
 
 
-@pytest.mark.parametrize(("slide", "operator"), [(None, Reach), ("4 seconds", ColumnReach)])
+@pytest.mark.parametrize(
+    ("slide", "operator"), [pytest.param(None, Reach, marks=pytest.mark.slow), ("4 seconds", ColumnReach)]
+)
 def test_windows_equal_those_of_spark_itself(streaming, tmp_path, slide, operator):
     """Rows are late, too late, or on the edge of a window; a key is hot in one window only; a window has no rows."""
     for number, begin in enumerate((0, 30, 90)):
@@ -175,6 +177,7 @@ def test_windows_equal_those_of_spark_itself(streaming, tmp_path, slide, operato
     assert_alike([row.asDict(True) for row in found], expected, by_window)
 
 
+@pytest.mark.slow
 def test_a_key_of_columns(streaming, tmp_path):
     """Expressions are named as `groupBy` names them."""
     for number in range(2):
@@ -215,6 +218,7 @@ class TypedReach(Reach):
         return state
 
 
+@pytest.mark.slow
 def test_a_restart_with_another_time_zone_and_a_key_that_is_never_null(streaming, tmp_path):
     """The key is a time, so its Arrow type depends on the session; another operator is refused."""
     keyed = F.date_trunc("minute", "time").alias("minute")
@@ -233,6 +237,7 @@ def test_a_restart_with_another_time_zone_and_a_key_that_is_never_null(streaming
         run(aggregate(rows, "minute", TypedReach(0), WORKERS), checkpoint, "update")
 
 
+@pytest.mark.slow
 def test_the_state_of_worker_w_is_in_state_partition_w(streaming, tmp_path):
     put(tmp_path / "in", 0, drawn(0, 200))
     run(aggregate(stream_of(streaming, tmp_path / "in"), "key", Reach(), WORKERS), tmp_path / "c", "update")
@@ -269,6 +274,7 @@ def test_a_checkpoint_of_other_types_is_refused_at_the_start(streaming, tmp_path
     assert start("int(value)")  # the old query goes on
 
 
+@pytest.mark.slow
 def test_a_restart_with_another_number_of_workers_is_refused_where_no_state_is_read(streaming, tmp_path):
     """With one worker, the rows of a key come to state partition 0. Its old state, in partition 1 or 2, is not read."""
     rows = [row for row in drawn(0, 200) if hash_keys([row[1] or ""]).view("uint64")[0] % WORKERS and row[1]]

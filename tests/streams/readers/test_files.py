@@ -170,6 +170,7 @@ def test_no_files(tmp_path):
         ("flights3m_origin", 3_000_000, 229, 5.54, "ORD"),
     ],
 )
+@pytest.mark.slow
 def test_real_streams(shared_data, name, messages, keys, share, hottest):
     stream = read_stream(shared_data / f"{name}.tsv.gz", strict=True)
     assert len(stream.hashes) == len(stream.times) == messages
