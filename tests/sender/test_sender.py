@@ -264,6 +264,17 @@ def test_fading_follows_a_stream_whose_hot_keys_change():
     assert mean_imbalance_of_a_thousand("auto") < 0.02
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_messages_with_and_without_weights_may_alternate(scheme):
+    stream = zipf(1.4, 200, 6000, seed=2)
+    plain, mixed = (senders(scheme, 30, None, choices=8)[0] for _ in range(2))
+    expected = plain.route(stream).tolist()
+    routed = []
+    for number, part in enumerate(np.array_split(stream, 12)):
+        routed += mixed.route(part, np.ones(part.size, np.int64) if number % 2 else None).tolist()
+    assert routed == expected
+
+
 @pytest.mark.parametrize("half_life", [None, 100, "auto"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_messages_without_weight_may_come_first(scheme, half_life):
