@@ -1,9 +1,8 @@
-"""aggregate: the same result whole or cut, decided by the counts and said why; what is no operator is refused."""
+"""aggregate: the counts of groupBy, and the scheme of the caller; what is no operator is refused. See test_fold.py."""
 
 import re
 import sys
 
-import numpy as np
 import pytest
 
 pytest.importorskip("pyspark")
@@ -11,8 +10,7 @@ pytest.importorskip("pyspark")
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
-import keyspread as ks
-from frames import hashes, setting, skewed
+from frames import setting, skewed
 from keyspread import Operator
 from keyspread.errors import InputError
 from keyspread.operators import Count
@@ -87,49 +85,12 @@ def test_counts_of_several_columns_under_another_name(spark):
         aggregate(rows, ["count", "b"], Count(), 3)
 
 
-# Whole keys or cut ones
-
-
-@pytest.mark.connect
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_even_keys_stay_whole(spark, adaptive, capsys):
-    rows = keyed(spark, "concat('k', id % 500)")
-    with setting(spark, "spark.sql.adaptive.enabled", adaptive):
-        found, watch = run(rows)
-        assert collected(found) == collected(rows.groupBy("key").agg(F.sum("id").alias("total")))
-    assert str(watch.way).startswith("key: no key is hot enough to matter, with whole keys the busiest worker has 1.0")
-    assert watch.balance.rows == 8000
-    assert watch.balance.loads.max() <= 1.1 * 2000
-    assert exchanges(aggregate(rows, "key", Sum(), WORKERS), capsys) == 1
-
-
-def test_a_hot_key_is_cut(spark, capsys):
-    rows = keyed(spark, "if(id % 2 = 0, 'hot', concat('k', id % 500))")
-    found, watch = run(rows)
-    assert collected(found) == collected(rows.groupBy("key").agg(F.sum("id").alias("total")))
-    assert str(watch.way) == "planned: with whole keys the busiest worker would have 2.00 x the even load"
-    assert watch.balance.imbalance < 0.01
-    assert watch.balance.hottest[0] == ("hot", 4000)
-    assert exchanges(aggregate(rows, "key", Sum(), WORKERS), capsys) == 2
-
-
-@pytest.mark.parametrize("share", [0.27, 0.28])
-def test_the_limit_is_1_1_times_the_even_load(spark, share):
-    """A key of 27.5 % is 1.1 times the load of one of four workers."""
-    rows = keyed(spark, f"if(id < {int(8000 * share)}, -1, id)")
-    keys = np.array([row[2] for row in hashes(rows, "key")], np.int64)
-    busiest = ks.plan(keys, WORKERS, threshold=1.0).loads.max() / 2000
-    watch = run(rows)[1]
-    assert watch.way.name == ("key" if busiest <= 1.1 else "planned")
-    assert (busiest <= 1.1) == (share <= 0.275)
-
-
 @pytest.mark.parametrize("threshold", [None, 1.0])
 def test_a_plan_of_the_caller_decides(spark, threshold):
     rows = keyed(spark, "if(id % 2 = 0, -1, id)")
     found, watch = run(rows, plan=plan(rows, "key", WORKERS, threshold=threshold))
     assert found.count() == 4001
-    assert str(watch.way) == "planned: the caller passed a plan"
+    assert str(watch.way) == "planned: the caller chose this scheme"
 
 
 def test_an_explicit_scheme_is_never_replaced(spark):
