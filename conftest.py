@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MARKERS = {
     "spark": "starts Spark; every test that uses the `spark` fixture has this marker",
-    "slow": "takes long by nature (a killed process, a broker, a cold start); `./dev test --slow` runs it",
+    "slow": "takes long and is not the main path of an operation (a killed process, a cold start); --slow runs it",
     "connect": "also runs over Spark Connect, in test_connect.py",
 }
 LEFT_OUT = pytest.StashKey[dict[str, int]]()  # marker -> number of tests that were left out because of it

@@ -16,9 +16,7 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=bool(os.environ.get("CI")),
-    phases=[Phase.explicit, Phase.reuse, Phase.generate]
-    if os.environ.get("KEYSPREAD_TEST_NO_SHRINKING")
-    else list(Phase),
+    phases=phases,
 )
 settings.load_profile("keyspread")
 # Examples that failed are kept in the project, in whatever folder pytest was started.

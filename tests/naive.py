@@ -61,10 +61,6 @@ def bits_of(row: Iterable[int]) -> set[int]:
     return {64 * at + bit for at, word in enumerate(row) for bit in range(64) if int(word) >> bit & 1}
 
 
-def trailing_zeros(x: int) -> int:
-    return next(bit for bit in range(64) if x >> bit & 1)
-
-
 def precedes(worker: int, other: int, start: int, workers: int) -> bool:
     return (worker - start) % workers < (other - start) % workers
 
@@ -528,19 +524,6 @@ class Fish:
 
 
 # Metrics.
-
-
-def tally(
-    ids: Sequence[int], routed: Sequence[int], weights: Sequence[int], is_head: Sequence[bool], workers: int
-) -> tuple[list[int], list[int], list[set[int]]]:
-    """The loads of the workers, the part of the hot keys, and the workers of every key."""
-    loads, head_loads = [0] * workers, [0] * workers
-    workers_of: list[set[int]] = [set() for _ in is_head]
-    for key, worker, weight in zip(ids, routed, weights, strict=True):
-        loads[worker] += weight
-        head_loads[worker] += weight if is_head[key] else 0
-        workers_of[key].add(worker)
-    return loads, head_loads, workers_of
 
 
 def imbalance(assignment: Sequence[int], workers: int) -> float:

@@ -61,10 +61,6 @@ def test_whole_numbers(workers, problem):
     assert refused(ks.Sender, "w-choices", workers) == f"workers must be {problem}"
 
 
-def test_a_whole_number_of_numpy_is_a_whole_number():
-    assert ks.Sender("wc", np.int32(4), seed=np.uint8(3), source=np.int64(2)).settings.workers == 4
-
-
 def test_every_function_checks_its_threshold():
     for call in (
         lambda threshold: sender(threshold=threshold),
@@ -174,13 +170,6 @@ def test_a_sender_says_what_to_use_for_a_scheme_that_it_cannot_run(scheme, inste
     assert refused(ks.Sender, scheme, 10) == instead
 
 
-@pytest.mark.parametrize("scheme", ["look-ahead", "salting"])
-def test_the_model_of_replicas_says_which_schemes_it_does_not_know(scheme):
-    assert refused(replica_model, [1, 2], 10, scheme) == (
-        f"there is no model of the replicas of {scheme}: use keyspread.simulate"
-    )
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -267,13 +256,6 @@ def test_other_parameters(call, message):
 def test_shares_of_a_head(head, message):
     opening = "head_probabilities must each be between 0 and 1 and sum to at most 1, "
     assert refused(ks.find_choices, head, 10) == opening + message
-
-
-@pytest.mark.parametrize("counts", [[-1], [NAN], [INF], [[1, 2]], 5, ["a"]], ids=str)
-def test_counts_of_the_model(counts):
-    assert refused(replica_model, counts, 10, "planned") == (
-        "counts must be a one-dimensional array of numbers that are not negative"
-    )
 
 
 def test_a_misspelt_option_is_not_ignored():

@@ -2,77 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import guarantees
 from guarantees import Counted, Followed
 from keyspread import SCHEMES, Sender, SpaceSaving
-
-keys = st.one_of(st.integers(0, 4), st.integers(0, 40))
-batches = st.lists(keys, max_size=40)
-weights = st.one_of(st.sampled_from([0, 1, 2, 2**32]), st.integers(0, 1000), st.integers(0, 2**32))
-which = st.integers(0, 1)
-
-
-class Summaries(RuleBasedStateMachine):
-    """Two summaries are offered messages, fade, merge and travel; exact counts do the same."""
-
-    @initialize(capacities=st.tuples(st.integers(1, 10), st.integers(1, 10)))
-    def start(self, capacities):
-        self.pair = [Counted(SpaceSaving(capacity)) for capacity in capacities]
-
-    @rule(at=which, batch=batches)
-    def offer_many(self, at, batch):
-        self.pair[at].offer_many(batch)
-
-    @rule(at=which, batch=st.lists(st.tuples(keys, weights), max_size=40))
-    def offer_weighted(self, at, batch):
-        self.pair[at].offer_many([key for key, _ in batch], [weight for _, weight in batch])
-
-    @rule(at=which, key=keys, count=st.one_of(weights, st.integers(0, 2**40)))
-    def offer(self, at, key, count):
-        self.pair[at].offer(key, count)
-
-    @rule(at=which, start=st.integers(0, 40), rounds=st.integers(1, 4))
-    def offer_keys_that_evict_each_other(self, at, start, rounds):
-        several = self.pair[at].summary.capacity + 1
-        self.pair[at].offer_many([start + i % several for i in range(rounds * several)])
-
-    @rule(at=which)
-    def fade(self, at):
-        self.pair[at].fade()
-
-    @rule(at=which)
-    def mark(self, at):
-        self.pair[at].set_mark()
-
-    @precondition(lambda self: any(one.mark for one in self.pair))
-    @rule(halvings=st.integers(0, 40))
-    def fade_until(self, halvings):
-        next(one for one in self.pair if one.mark).fade_until(halvings)
-
-    @rule(at=which)
-    def merge(self, at):
-        if self.pair[0].total + self.pair[1].total <= 2**62:
-            before = [one.summary.save_state() for one in self.pair]
-            self.pair[at] = self.pair[at].merge(self.pair[1 - at])
-            after = self.pair[1 - at].summary.save_state()
-            assert all((array == after[name]).all() for name, array in before[1 - at].items())
-
-    @rule(at=which, way=st.integers(0, 2))
-    def travel(self, at, way):
-        self.pair[at].travel(way)
-
-    @invariant()
-    def all_guarantees_hold(self):
-        for one in self.pair:
-            one.check()
-
-
-Summaries.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
-TestSummaries = Summaries.TestCase
 
 
 @pytest.mark.parametrize("seed", range(25))

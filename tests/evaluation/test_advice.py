@@ -76,29 +76,6 @@ def test_few_messages_can_still_show_that_key_grouping_is_uneven():
     assert "clearly" not in noisy
 
 
-def test_every_remedy_that_is_named_helps():
-    hot = [one("key", 0.3, 100), one("planned", 0.0, 110)]
-    assert advise(hot, Sample(10, 49_999, 49, 10_000)).scheme == "planned"
-    assert advise(hot, Sample(9, 49_999, 50, 10_000)).scheme == "planned"
-
-
-def test_one_worker():
-    assert advise([one("key", 0.0, 100)], Sample(1, 5, 50, 5)).text == "There is only one worker: nothing to balance."
-
-
-def test_one_key_is_spread():
-    advice = advice_on(np.full(100_000, 7), 10)
-    assert advice.scheme is not None
-    assert advice.scheme not in (*BASELINES, *PEERS)
-    assert "(with key grouping 10.00 ×)" in advice.text
-
-
-def test_more_workers_than_keys():
-    """Chance does not excuse few keys: a plan removes the imbalance that they cause."""
-    advice = advice_on(np.arange(200_000) % 20, 30, windows=20)
-    assert advice.scheme is not None
-
-
 def test_baselines_are_never_recommended():
     every = [one(name, 0.0, 1) for name in BASELINES if name != "key"]
     hot = [one("key", 0.3, 100), *every, one("w-choices", 0.2, 900)]
@@ -142,6 +119,7 @@ def test_the_sentence():
     assert with_two.endswith(" fish and salting, published alternatives, are better than w-choices on both counts.")
 
 
+@pytest.mark.slow
 def test_real_streams(shared_data):
     """Whatever is recommended is one of ours and clearly better than key grouping."""
     names = sorted(path for path in shared_data.rglob("*.tsv.gz"))

@@ -43,10 +43,6 @@ def test_nobody_on_the_frontier_is_beaten_in_both():
     assert [compared.scheme for compared in frontier(many)] == ["d", "b", "e", "a"]
 
 
-def test_equal_ones_beat_nobody():
-    assert len(frontier([made("a", 0.1, 5), made("b", 0.1, 5)])) == 2
-
-
 @pytest.mark.parametrize("kind", [np.int64, np.uint64])
 def test_an_array_of_hashes_is_a_stream_too(kind):
     stream = zipf(1.4, 300, 5000)
@@ -57,10 +53,6 @@ def test_an_array_of_hashes_is_a_stream_too(kind):
     assert by_array == by_encoded
     with pytest.raises(InputError, match="hashes must be a one-dimensional array of int64 or uint64, got float64"):
         compare(np.zeros(3), 8)
-
-
-def test_an_empty_stream_is_compared_too():
-    assert {compared.replicas for compared in compare(Encoded.of(np.empty(0, np.int64)), 3)} == {0}
 
 
 def test_an_option_goes_to_the_schemes_that_take_it():

@@ -1,11 +1,7 @@
 """The simulator: messages are routed by the senders in turn, and every number equals a naive count."""
 
-import ast
-import dataclasses
-import inspect
 import json
 import math
-import textwrap
 from itertools import pairwise
 
 import numpy as np
@@ -14,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread import SCHEMES, InputError, Plan, Sender, plan, simulate
+from keyspread import SCHEMES, Plan, Sender, plan, simulate
 from keyspread.evaluation.metrics import replica_model
-from keyspread.evaluation.simulate import Simulation
 from keyspread.planned import look_ahead
 from keyspread.streams import read_stream, zipf
 
@@ -166,23 +161,6 @@ def test_the_result_is_ready_for_json(scheme):
     assert content["loads"] == result.loads.tolist()
 
 
-def test_the_assignment_is_kept_only_on_request():
-    assert simulate(np.arange(10), "key", 3).assignment is None
-
-
-def test_every_field_of_a_simulation_is_documented():
-    """A field is documented by a string directly behind it, which is where Sphinx and editors look."""
-    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(Simulation))).body
-    documented = {
-        statement.target.id
-        for statement, behind in pairwise(declaration.body)
-        if isinstance(statement, ast.AnnAssign)
-        and isinstance(behind, ast.Expr)
-        and isinstance(behind.value, ast.Constant)
-    }
-    assert documented == {field.name for field in dataclasses.fields(Simulation)} == {*FIELDS, "assignment"}
-
-
 @pytest.mark.parametrize("scheme", ["w-choices", "planned"])
 def test_progress_is_called_with_the_number_of_messages_routed(scheme, monkeypatch):
     monkeypatch.setattr("keyspread.evaluation.simulate._CHUNK", 100)
@@ -203,23 +181,7 @@ def test_the_same_seed_gives_the_same_result_and_another_another():
     assert outcome(1)["loads"] != outcome(2)["loads"]
 
 
-def test_more_sources_than_messages():
-    result = simulate(np.arange(3), "w-choices", 4, sources=10, assignment=True)
-    assert result.loads.sum() == 3
-    assert len(result.choices) == 10
-
-
 # The purpose of the schemes, at modest sizes; benchmarks/ measures the full sizes.
-
-
-@pytest.mark.parametrize(("workers", "skew"), [(50, 0.8), (100, 1.4), (50, 2.0)])
-def test_balance_of_five_senders(skew, workers):
-    stream = zipf(skew, 10_000, 1_000_000)
-    assert simulate(stream, "w-choices", workers).imbalance <= 2e-4
-    assert simulate(stream, "planned", workers).windowed_imbalance <= 2e-4
-    if skew >= 1.4:
-        assert simulate(stream, "partial-key", workers).imbalance >= 0.1
-        assert np.median([simulate(stream, "d-choices", workers, seed=seed).imbalance for seed in range(3)]) <= 2e-3
 
 
 @pytest.mark.parametrize(("workers", "skew"), [(100, 0.1), (50, 0.8), (100, 1.4), (50, 2.0)])
@@ -290,11 +252,6 @@ def test_weights_are_in_every_measure(scheme):
     assert result.window_imbalance == pytest.approx(windows.max(axis=1) / totals - 1 / 4)
     by_key = [int(weights[stream == key].sum()) for key in np.unique(stream)]
     assert result.head_load.sum() == sum(weight for weight in by_key if weight >= weights.sum() / 20)
-
-
-def test_peers_have_no_weights():
-    with pytest.raises(InputError, match="fish has no weights in its published rule; leave them out"):
-        simulate(np.array([1, 2]), "fish", 2, weights=[1, 2])
 
 
 def test_look_ahead_takes_message_i_for_source_i_mod_s():

@@ -118,12 +118,6 @@ def test_the_least_loaded_is_found_if_the_loads_have_grown_by_more_than_there_ar
     assert least_loaded(balance, rows_with([0], 3), 1, 40, 0) == (0, 150)
 
 
-@pytest.mark.parametrize(("workers", "most"), [(10, 10_000), (100, 20_000), (1000, 280_000), (10_000, 280_000)])
-def test_the_levels_are_small(workers, most):
-    balance = new_balance(workers)
-    assert balance.levels.nbytes + balance.digests.nbytes <= most
-
-
 def test_regroup_shows_the_new_loads_after_they_were_halved():
     random = np.random.default_rng(0)
     balance = new_balance(200)

@@ -9,7 +9,7 @@ import naive
 from kernel_streams import keys_of, marks_of, senders, small_candidates, streams
 from keyspread.kernels import routing
 from keyspread.kernels.balance import new_balance, regroup
-from keyspread.kernels.routing import EVERYONE, Identity, clear_candidates, new_candidates, no_candidates
+from keyspread.kernels.routing import EVERYONE, Identity, clear_candidates, new_candidates
 
 random_messages = settings(max_examples=60, deadline=None)
 
@@ -33,45 +33,6 @@ def balance_of(loads):
 
 def numbers(loads):
     return np.array(loads, np.int64)
-
-
-@random_messages
-@given(streams(), senders())
-def test_route_by_key(messages, sender):
-    identity, _, loads = sender
-    out, after = np.empty(len(messages), np.int32), numbers(loads)
-    routing.route_by_key(keys_of(messages), out, identity, after)
-    cold = [(key, weight, False) for key, weight, _ in messages]
-    assert (out.tolist(), after.tolist()) == expected(cold, sender, naive.Rules("first"))[:2]
-
-
-@random_messages
-@given(streams(), senders())
-def test_route_least_of_two(messages, sender):
-    identity, sent, loads = sender
-    out, after = np.empty(len(messages), np.int32), numbers(loads)
-    routing.route_least_of_two(keys_of(messages), out, sent, identity, after)
-    cold = [(key, weight, False) for key, weight, _ in messages]
-    assert (out.tolist(), after.tolist()) == expected(cold, sender, naive.Rules())[:2]
-
-
-@random_messages
-@given(streams(), senders(), st.data())
-def test_route_head_in_turn(messages, sender, data):
-    identity, sent, loads = sender
-    turn = data.draw(st.integers(0, len(loads) - 1))
-    out, after = marks_of(messages), numbers(loads)
-    following = routing.route_head_in_turn(keys_of(messages), out, sent, identity, after, turn)
-    assert (out.tolist(), after.tolist(), following) == expected(messages, sender, naive.Rules(hot="turn"), turn)
-
-
-@random_messages
-@given(streams(), senders(), st.integers(1, 9))
-def test_route_head_to_few(messages, sender, choices):
-    identity, sent, loads = sender
-    out, after = marks_of(messages), numbers(loads)
-    routing.route_head_to_few(keys_of(messages), out, sent, identity, after, choices)
-    assert (out.tolist(), after.tolist()) == expected(messages, sender, naive.Rules(choices=choices))[:2]
 
 
 @random_messages
@@ -122,11 +83,6 @@ def test_new_candidates_hold_everyone_and_nothing_else(workers):
     assert not candidates.rows[EVERYONE + 1 :].any()
     assert (candidates.row_of.tolist(), candidates.used.tolist()) == ([-1] * 7, [1])
     assert len(candidates.rows) == 101
-
-
-def test_long_rows_take_less_room_and_a_scheme_without_a_head_hardly_any():
-    assert new_candidates(100_000, 10, 10**6).rows[1:].nbytes <= 1 << 24
-    assert sum(array.nbytes for array in no_candidates()) < 3000
 
 
 def test_cleared_candidates_are_written_again_with_the_new_number_of_choices():

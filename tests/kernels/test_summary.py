@@ -143,15 +143,6 @@ def test_observe_marks_the_messages_whose_count_is_high_enough_at_that_moment(
         assert counted == [count for count in exact.counts() if count]
 
 
-def test_a_mark_is_the_counter_of_the_key():
-    summary = kernels.new_summary(4)
-    keys = np.array([9, 9, 8, 9], np.uint64)
-    marks = np.empty(4, np.int32)
-    kernels.observe(summary, keys, marks, 0.5, 0.0)
-    assert marks.tolist() == [0, 0, -1, 0]
-    assert summary.keys[0] == 9
-
-
 def test_keys_in_the_same_chain_of_the_table_are_distinguished():
     """Ten keys have the same home: the last of the chain is found, one in the middle is removed."""
     summary = kernels.new_summary(10)

@@ -82,13 +82,6 @@ def test_the_width_adapts_and_no_choice_depends_on_it(workers, seed, unit, heavi
     check_ring(balance)
 
 
-def test_loads_beyond_the_last_level_are_still_compared():
-    """With very narrow levels, numbers of levels would not fit into 64 bits: all such workers are on one level."""
-    balance = balance_of([2**62, 2**62 - 1024, 2**62], 1e-9)
-    assert least_weighted(balance, row_with(range(3), 3), 1, 0, 2) == 1
-    assert least_weighted(balance, row_with([0, 2], 3), 1, 2**61, 2) == 2
-
-
 @pytest.mark.parametrize(("work", "factor"), [((1, 9, 0), 2.0), ((1, 1, 9), 0.5), ((7, 1, 0), 0.5), ((1, 1, 0), 1.0)])
 def test_levels_get_narrower_if_many_are_compared_and_wider_if_many_are_searched(work, factor):
     balance = balance_of(range(100), 1.0)

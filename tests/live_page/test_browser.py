@@ -1,13 +1,7 @@
 """The page in a real Chromium: opened, updated by a running stream, reconnected after a restart, at two widths."""
 
-import http.client
-import json
 import shutil
-import threading
 import time
-from collections import Counter
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -208,90 +202,3 @@ def test_by_keyboard_and_for_screen_readers(browser, served):
     assert "Batch 5" in text(browser, "#when")
     pause.send_keys(Keys.ENTER)
     wait(browser, lambda: shows(browser, "#when", "Batch 6"))
-
-
-def test_the_saved_page_is_the_report(browser, served, tmp_path):
-    history, page = served
-    history.add(made(0, hottest=(("</script><script>document.title='x'</script>", 5),), workers_of=()))
-    history.end()
-    page.save(str(tmp_path / "run.html"))
-    page.close()
-    browser.get(f"file://{tmp_path}/run.html")
-    assert "Report of a run that ended" in text(browser, "#state")
-    assert "</script><script>" in text(browser, "#keys tbody tr")
-    assert browser.title == "1.20 × · look-ahead, 2 workers: clicks"
-    assert not browser.find_element(By.ID, "pause").is_displayed()
-    # What the browser itself saves from the live page draws the same.
-    live = browser.execute_script("return document.getElementById('data').textContent")
-    assert json.loads(live)["last"]["batch"] == 0
-
-
-@pytest.fixture
-def proxy(served):
-    """A reverse proxy that has the page under a path, as that of a notebook server does; yields the address."""
-
-    class Proxy(BaseHTTPRequestHandler):
-        def do_GET(self):
-            if not self.path.startswith("/user/anna/proxy/4050/"):
-                self.send_error(404)
-                return
-            inside = http.client.HTTPConnection("127.0.0.1", served[1].port)
-            inside.request("GET", self.path.removeprefix("/user/anna/proxy/4050"))
-            answer = inside.getresponse()
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.getheader("Content-Type"))
-            self.end_headers()
-            with suppress(OSError):
-                while part := answer.read1(65536):
-                    self.wfile.write(part)
-                    self.wfile.flush()
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/user/anna/proxy/4050/"
-    server.shutdown()
-    server.server_close()
-
-
-def test_behind_a_proxy_under_a_path(browser, served, proxy):
-    """All addresses are relative, so the page works wherever a proxy puts it."""
-    history, _ = served
-    browser.get(proxy)
-    history.add(made(2))
-    wait(browser, lambda: shows(browser, "#when", "Batch 2"))
-    history.add(made(3))
-    wait(browser, lambda: shows(browser, "#when", "Batch 3"))
-    assert browser.find_element(By.ID, "save").get_attribute("href") == f"{proxy}report.html"
-
-
-def test_updated_by_a_running_stream(browser, spark, tmp_path):
-    from keyspread.spark import StreamWatch, spread
-
-    rows = spark.range(4000).selectExpr("if(id % 2 = 0, 'hot', cast(id % 97 AS string)) AS k")
-    rows.write.parquet(f"{tmp_path}/rows")
-    watch = StreamWatch(hottest=3, hide_keys=True)
-    page = watch.serve(port=0, title="a stream")
-    try:
-        browser.get(page.url)
-        stream = spark.readStream.schema("k string").option("maxFilesPerTrigger", 1).parquet(f"{tmp_path}/rows")
-        writer = spread(stream, "k", workers=4, watch=watch).writeStream.format("noop")
-        query = writer.option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(availableNow=True).start()
-        assert query.awaitTermination(120)
-        assert watch.wait(query)
-        wait(browser, lambda: shows(browser, "#state", "The stream has ended"))
-        last = watch.batches[-1]
-        assert shows(browser, "#when", f"Batch {last.batch}")
-        shown = [int(row.text.split()[3]) for row in browser.find_elements(By.CSS_SELECTOR, "#loads tbody tr")]
-        assert shown == last.loads.tolist()
-        keys = spark.read.parquet(f"{tmp_path}/rows").collect()
-        assert Counter(row["k"] for row in keys)["hot"] == 2000
-        hottest = text(browser, "#keys tbody tr")
-        assert hottest.startswith("#")
-        assert "hot" not in hottest
-        assert "4 workers" in hottest or "0, 1, 2, 3" in hottest
-    finally:
-        watch.close()

@@ -4,6 +4,7 @@ import json
 import sys
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def test_totals_and_course_as_counted_in_plain_python(batches, most):
     assert at == len(batches)
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_however_long_it_runs():
     history = RunHistory("long")
     for number in range(3 * POINTS):
@@ -78,13 +80,6 @@ def test_a_batch_without_what_spark_lacks():
     last = history.snapshot()["last"]
     assert (last["by_hash"], last["hottest"], last["head"]) == (None, [], None)
     assert last["loads"] == [[0, 6, None], [1, 4, None]]
-
-
-def test_an_empty_batch_has_no_imbalance():
-    history = RunHistory("empty")
-    history.add(made(0, (0, 0), (0, 0), hottest=(), workers_of=()))
-    found = history.snapshot()
-    assert (found["worst_busiest"], found["mean_busiest"], found["last"]["imbalance"]) == (None, None, 0.0)
 
 
 def test_a_stream_that_starts_again_is_running_again():

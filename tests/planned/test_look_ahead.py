@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import naive
 from keyspread import InputError, simulate
 from keyspread.planned import look_ahead
-from keyspread.streams import DriftingZipfStream, read_stream, zipf
+from keyspread.streams import DriftingZipfStream, zipf
 
 
 def loads_of(parts, workers):
@@ -40,14 +40,6 @@ def test_a_key_that_fits_has_the_worker_of_its_bucket_at_every_sender(keys, work
     part = np.concatenate([tail, np.full(200 * workers, 1000)])
     routed = look_ahead.route(part, workers, source=source, threshold=0.5)
     assert routed[: tail.size].tolist() == [naive.bucket_of(key, 64 * workers) % workers for key in keys]
-
-
-@pytest.mark.parametrize("sources", [1, 3, 8])
-def test_a_batch_is_balanced_however_many_senders_share_it(sources):
-    stream = zipf(1.4, 5000, 40_000)
-    loads = loads_of([stream[source::sources] for source in range(sources)], 20)
-    assert loads.sum() == 40_000
-    assert loads.max() <= 40_000 / 20 + sources
 
 
 @pytest.mark.parametrize("workers", [20, 50, 7919])
@@ -93,23 +85,11 @@ def test_a_drifting_stream_is_balanced_in_every_batch(rows):
     assert looking.windowed_imbalance <= 0.1 * two.windowed_imbalance
 
 
-def test_a_real_stream_is_balanced_in_every_batch(shared_data):
-    stream = read_stream(shared_data / "cashtags.tsv.gz").hashes[:250_000]
-    looking = simulate(stream, "look-ahead", 50, windows=25)
-    assert looking.window_imbalance.max() <= 5 / 10_000
-    assert looking.windowed_imbalance <= 0.1 * simulate(stream, "partial-key", 50, windows=25).windowed_imbalance
-
-
 def test_choices_are_the_most_workers_of_a_hot_key_per_source():
     """Source 0 has nothing but key 7, split over all 4 workers; every key of source 1 stays whole."""
     stream = np.empty(80, np.int64)
     stream[0::2], stream[1::2] = 7, np.repeat(np.arange(100, 104), 10)
     assert simulate(stream, "look-ahead", 4, sources=2, windows=1).choices == (4, 1)
-
-
-def test_a_batch_without_messages():
-    assert look_ahead.route(np.empty(0, np.int64), 3).tolist() == []
-    assert look_ahead.plan_part(np.empty(0, np.int64), 3).workers == 3
 
 
 def test_options():

@@ -96,25 +96,11 @@ def test_several_columns_and_fields_are_a_key(spark):
     assert "null" in str(result)
 
 
-def test_no_rows(spark):
-    with pytest.raises(InputError, match=r"^nothing: no rows$"):
-        run_job(Source(spark.createDataFrame([], "k string"), ("k",), "nothing", {}), 2, "key")
-
-
 @pytest.mark.parametrize(
     ("scheme", "workers", "options", "message"),
     [
-        ("key", 0, {}, "workers must be at least 1, got 0"),
-        ("magic", 2, {}, "unknown scheme 'magic'"),
-        (
-            "planned",
-            2,
-            {"tolerance": 0.1},
-            "tolerance= has no effect with scheme planned",
-        ),
+        ("planned", 2, {"tolerance": 0.1}, "tolerance= has no effect with scheme planned"),
         ("greedy", 2, {}, "scheme 'greedy' needs choices"),
-        ("planned", 2, {"threshold": 2}, "threshold is a share"),
-        ("fish", 2, {}, "fish"),
     ],
 )
 def test_schemes_and_options_that_do_not_fit_are_refused(scheme, workers, options, message):

@@ -9,8 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from keyspread.errors import InputError
-from keyspread.run.sources import endless_source, file_source, find_files, format_of, writer
-from keyspread.streams import ZipfStream
+from keyspread.run.sources import file_source, find_files, format_of, writer
 
 ROWS = [("007", 3), ("8", 5), ("007", 4), (None, 1), ("a,b", 2)]
 
@@ -115,14 +114,3 @@ def test_inputs_that_are_not_there_are_refused_without_spark(tmp_path):
     with pytest.raises(InputError, match="no Kafka broker answers"):
         find_files("clicks", "kafka", {"kafka.bootstrap.servers": "127.0.0.1:1"})
     assert [format_of(name) for name in ("a.CSV.gz", "a.jsonl", "b/", "c.d")] == ["csv", "json", None, None]
-
-
-def test_rows_per_batch_and_senders_of_an_endless_source_are_checked(spark):
-    stream = ZipfStream(1.4, 100, 0)
-    with pytest.raises(InputError, match="rows_per_batch must be at least 1, got 0"):
-        endless_source(spark, stream, 0)
-    with pytest.raises(InputError, match="senders must be at least 1, got 0"):
-        endless_source(spark, stream, 5, senders=0)
-    source = endless_source(spark, stream, 5)
-    assert source.rows.columns == ["id", "key"]
-    assert "messages" not in source.facts

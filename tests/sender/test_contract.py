@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from keyspread import SCHEMES, InputError, Sender, SpaceSaving
+from keyspread import SCHEMES, Sender, SpaceSaving
 from keyspread.streams import zipf
 
 CHOICES = 4  # for greedy
@@ -75,15 +75,6 @@ def test_batches_of_any_size_give_the_same_workers(scheme, half_life, cuts, work
     assert same_state(parts, whole)
 
 
-@any_scheme
-@any_half_life
-def test_one_by_one_gives_the_same_workers(scheme, half_life):
-    stream = skewed(1500)
-    whole, single = (sender(scheme, half_life=half_life) for _ in range(2))
-    assert [int(single.route(stream[i : i + 1])[0]) for i in range(stream.size)] == whole.route(stream).tolist()
-    assert same_state(single, whole)
-
-
 COPIES = [lambda s: Sender.restore(s.snapshot()), lambda s: pickle.loads(pickle.dumps(s))]
 
 
@@ -146,14 +137,6 @@ def test_nothing_in_nothing_out(scheme):
         assert routed.shape == (0,)
     assert one.messages == 0
     assert same_state(one, sender(scheme))
-
-
-@any_scheme
-def test_one_worker_gets_everything(scheme):
-    one = sender(scheme, 1)
-    assert one.route(skewed()).tolist() == [0] * 5000
-    assert one.loads.tolist() == [5000]
-    assert one.choices == 1
 
 
 @any_scheme
@@ -248,18 +231,6 @@ def test_many_senders_with_short_batches_of_one_hot_key_add_up_to_balance(scheme
         loads = np.delete(loads, naive.candidates(5, 0, 2, 20))
     if scheme in ("shuffle", "round-robin", "w-choices"):
         assert loads.max() <= 1.35 * loads.mean()
-
-
-@any_scheme
-@pytest.mark.parametrize("workers", [1, 2, 65, 10_000])
-def test_works_for_any_number_of_workers_without_options(scheme, workers):
-    if scheme == "greedy":
-        with pytest.raises(InputError, match="scheme 'greedy' needs choices"):
-            Sender(scheme, workers)
-        return
-    one = Sender(scheme, workers)
-    assert one.loads.size == workers
-    assert one.route(skewed(300)).max() < workers
 
 
 # Balance and memory of each scheme on a skewed stream, with modest sizes and fixed seeds.

@@ -15,16 +15,6 @@ any_peer = pytest.mark.parametrize("name", PEERS)
 
 
 @any_peer
-def test_batches_give_the_same_workers(name):
-    stream = zipf(1.3, 500, 5000)
-    whole, parts = (resolve(spelled).peer(20, source=2, seed=3) for spelled in (name, name.upper()))
-    routed = np.concatenate([parts.route(part) for part in np.split(stream, [1, 999, 1000, 3210])])
-    assert routed.dtype == np.int32
-    assert routed.tolist() == whole.route(stream).tolist()
-    assert parts.loads.tolist() == whole.loads.tolist() == np.bincount(routed, minlength=20).tolist()
-
-
-@any_peer
 def test_a_peer_is_simulated_like_a_scheme(name):
     stream = zipf(1.3, 500, 5000)
     result = simulate(stream, name, 10, assignment=True)
@@ -33,19 +23,6 @@ def test_a_peer_is_simulated_like_a_scheme(name):
     assert result.imbalance == pytest.approx(naive.imbalance(result.assignment.tolist(), 10))
     with pytest.raises(InputError, match=f"half_life does not apply to {name}, got 9; {name} takes threshold"):
         simulate(stream, name, 10, half_life=9)
-
-
-def test_salting_gives_every_key_as_many_workers_as_there_are_salts():
-    routed = resolve("salting").peer(1000, salts=4).route(np.full(1000, 7))
-    assert np.unique(routed).size == 4
-    assert np.bincount(routed).max() < 400  # about 250 per worker
-
-
-def test_fanout_uses_the_workers_of_a_hot_key_in_turn_and_one_for_any_other():
-    routed = resolve("hot-key-fanout").peer(1000, hot=[7], fanout=3).route(np.array([7, 8] * 30))
-    assert np.unique(routed[1::2]).size == 1
-    assert routed[0::2].tolist() == routed[0:6:2].tolist() * 10
-    assert np.unique(routed[0::2]).size == 3
 
 
 def test_simulate_names_the_hot_keys_of_the_stream_for_fanout():

@@ -6,18 +6,8 @@ import numpy as np
 import pytest
 
 import keyspread as ks
-from keyspread.sender.peers import PEERS
 from keyspread.sender.registry import DESCRIPTORS, SCHEMES, Kind, resolve
 
-ALIASES = {
-    "kg": "key",
-    "sg": "shuffle",
-    "pkg": "partial-key",
-    "rr": "round-robin",
-    "wc": "w-choices",
-    "dc": "d-choices",
-    "pk": "per-key",
-}
 STREAM = np.repeat(np.arange(10), np.arange(10, 110, 10))
 VALUES = {
     "threshold": 0.1,
@@ -40,25 +30,6 @@ def test_every_name_and_alias_resolves_in_any_case(scheme):
     for name in (scheme.name, *scheme.aliases):
         for spelt in (name, name.upper(), name.title()):
             assert resolve(spelt) is scheme
-
-
-def test_the_aliases_are_these():
-    assert {alias: scheme.name for scheme in DESCRIPTORS for alias in scheme.aliases} == ALIASES
-
-
-def test_no_name_is_taken_twice():
-    names = [name for scheme in DESCRIPTORS for name in (scheme.name, *scheme.aliases)]
-    assert len(names) == len(set(names))
-
-
-def test_the_kinds_are_these():
-    assert {scheme.name: scheme.kind for scheme in DESCRIPTORS} == {
-        **dict.fromkeys(("key", "shuffle", "partial-key", "round-robin", "greedy"), Kind.BASELINE),
-        **dict.fromkeys(("w-choices", "d-choices", "per-key"), Kind.ONLINE),
-        "look-ahead": Kind.LOOK_AHEAD,
-        "planned": Kind.PLANNED,
-        **dict.fromkeys(PEERS, Kind.PEER),
-    }
 
 
 @any_scheme
@@ -109,10 +80,3 @@ def test_the_options_are_those_of_the_functions_that_take_them():
     assert set(resolve("planned").options) == keywords(ks.plan) - {"previous", "weights"}
     assert keywords(ks.simulate) >= of_senders | set(resolve("planned").options)
     assert keywords(ks.compare) >= of_senders
-
-
-def test_a_descriptor_cannot_be_changed():
-    with pytest.raises(AttributeError):
-        resolve("dc").name = "other"
-    with pytest.raises(TypeError):
-        resolve("per-key").recommended["half_life"] = None

@@ -1,4 +1,4 @@
-"""aggregate: the same result whole or cut, decided by the counts and said why; what is no operator is refused."""
+"""aggregate: the counts of groupBy, and the scheme of the caller; what is no operator is refused. See test_fold.py."""
 
 import re
 import sys

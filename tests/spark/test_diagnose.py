@@ -80,22 +80,6 @@ def test_several_keys_in_one_scan_the_most_skewed_first(df):
     assert even == {("unique",), ("customer", "region")}
 
 
-def test_any_column_of_a_simple_type_in_every_form(df):
-    diagnosis = candidate_keys(df, workers=8)
-    assert {finding.keys[0] for finding in diagnosis.findings} == {"customer", "region", "unique", "sorted", "größe.x"}
-    assert "rows per partition" in str(diagnosis)
-    assert "<svg" in diagnosis._repr_html_()
-    assert diagnosis.to_dict()["findings"][0]["values"]
-
-
-def test_few_keys_are_not_called_hot(spark):
-    rows = spark.range(1000).selectExpr("id % 8 AS k")
-    diagnosis = diagnose(rows, "k", workers=8, threshold=0.5)
-    (finding,) = diagnosis.findings
-    assert (finding.kind, finding.values) == ("few-keys", ())
-    assert "No hot key" in diagnosis.verdict
-
-
 def test_a_sample_names_its_error(df):
     diagnosis = diagnose(df, "customer", sample=0.5)
     assert diagnosis.facts["workers"] == int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))

@@ -84,7 +84,7 @@ PAGES = ["README.md", "docs/tutorial.md", "docs/spark.md", "docs/streaming.md", 
 PAGES += ["docs/tuning.md", "docs/without-spark.md"]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [PAGES[0], *(pytest.param(page, marks=pytest.mark.slow) for page in PAGES[1:])])
 def test_examples_run_as_they_are_written(spark, of_a_reader, tmp_path, page):
     assert examples(page)
     for line, code in examples(page):

@@ -49,10 +49,6 @@ def test_python_workers_run_this_python(spark: "SparkSession") -> None:
     assert {row.python for row in rows} == {sys.executable}
 
 
-def test_without_config_the_active_session_is_returned(spark: "SparkSession") -> None:
-    assert session() is spark
-
-
 def test_config_is_applied_to_the_active_session(spark: "SparkSession") -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
     try:

@@ -199,39 +199,6 @@ def test_small_and_degenerate(spark, static):
         assert len(set(where.values())) == (1 if scheme == "key" else 4)
 
 
-def test_rows_of_a_file_and_of_a_shuffle(spark, tmp_path, static):
-    """The two kinds of input of a real job. After a shuffle the order may vary, but no row is lost."""
-    skewed(spark, 500).write.parquet(str(tmp_path / "rows"))
-    read = spark.read.parquet(str(tmp_path / "rows"))
-    shuffled = read.repartition(3)
-    check_all(read, "key", TWO, 4)
-    for scheme in TWO:
-        assert set(places(spread(shuffled, "key", 4, scheme))) == set(range(500))
-
-
-@pytest.mark.connect
-def test_the_default_for_a_stream_is_look_ahead(spark, tmp_path):
-    skewed(spark, 400, 2).write.parquet(str(tmp_path / "rows"))
-    stream = spark.readStream.schema("id bigint, key string, value bigint").parquet(str(tmp_path / "rows"))
-    out = spread(stream, "key", 4)
-    assert out.isStreaming
-    assert out.columns == ["id", "key", "value"]
-    query = (
-        out.withColumn("at", F.spark_partition_id())
-        .writeStream.format("parquet")
-        .options(path=str(tmp_path / "out"), checkpointLocation=str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
-    assert query.exception() is None
-    seen = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert {row.id for row in seen} == set(range(400))
-    assert len(seen) == 400
-    assert {row.at for row in seen} <= {0, 1, 2, 3}
-    assert len({row["at"] for row in seen if row.key == "hot"}) > 2
-
-
 # What the rows look like
 
 
@@ -267,17 +234,6 @@ def test_columns_are_neither_lost_nor_renamed_nor_reordered(spark, static):
         out = spread(rows, ODD[1:], 3, scheme, watch=Watch())
         assert out.schema == rows.schema
         assert as_a_bag(out) == before
-
-
-@pytest.mark.parametrize("scheme", TWO)
-def test_two_columns_of_one_name_are_both_kept(spark, static, scheme):
-    hot = "if(id % 2 = 0, 'hot', string(id)) AS key"
-    rows = spark.range(0, 60, 1, 2).selectExpr(hot, "id AS twice", "-id AS twice")
-    out = spread(rows, "key", 3, scheme)
-    assert out.columns == ["key", "twice", "twice"]
-    assert as_a_bag(out) == as_a_bag(rows)
-    with pytest.raises(InputError, match="2 columns are called 'twice'"):
-        spread(rows, "twice", 3, scheme)
 
 
 def test_types_and_values_come_through(typed, static):
@@ -326,21 +282,6 @@ def test_python_is_asked_once_and_only_online(rows, capsys):
     for scheme, times in (("d-choices", 1), ("planned", 0)):
         spread(rows, "key", WORKERS, scheme).where("value < 50").explain()
         assert capsys.readouterr().out.count("ArrowEvalPython") == times
-
-
-def test_work_per_worker_sees_all_of_a_workers_rows(rows):
-    def count(batches):
-        import pyarrow as pa
-        from pyspark import TaskContext
-
-        ids = [id_ for batch in batches for id_ in batch["id"].to_pylist()]
-        where = TaskContext.get().partitionId()
-        yield pa.RecordBatch.from_pydict({"at": pa.array([where], pa.int32()), "ids": pa.array([ids])})
-
-    out = spread(rows, "key", WORKERS, "d-choices").mapInArrow(count, "at int, ids array<bigint>").collect()
-    found = {id_: row["at"] for row in out for id_ in row.ids}
-    assert len(out) == WORKERS
-    assert found == sent_online(hashes(rows, "key"), "d-choices", WORKERS)
 
 
 # No setting is changed
@@ -394,11 +335,6 @@ def test_a_missing_column_is_named_beside_those_there_are(rows, capfd):
             f"there is no column {re.escape(repr(missing))}; the columns are id, key, value",
         )
     assert capfd.readouterr().err == ""
-
-
-@pytest.mark.parametrize("key", [[], (), None, 5, [1], ["key", None]])
-def test_a_key_that_is_no_name(rows, key):
-    refused(lambda: spread(rows, key, 3), r"key must be a column \(its name or a Column\) or a list of columns, got")
 
 
 @pytest.mark.connect

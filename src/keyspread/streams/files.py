@@ -2,6 +2,7 @@
 
 import csv
 import glob
+import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -317,7 +318,9 @@ def _parts(path: str, source: FileStream, content: Any) -> Iterator[_Part]:
             tables = ", ".join(TABLES)
             raise InputError(f"{path}: {name}= is for {tables} only, got {value!r} with {format}: leave it out")
     if format == "parquet":
-        for batch, row in parquet_batches(path, content, source.key, source.time):
+        # Its index is at its end, so what cannot be read backwards is read whole.
+        table = content if content.seekable() else io.BytesIO(first + content.read())
+        for batch, row in parquet_batches(path, table, source.key, source.time):
             yield _Part(path, batch, row, f"a time in {source.time!r}")
         return
     lines = text_format(path, format, source.key, source.time)

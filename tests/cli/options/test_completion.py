@@ -33,29 +33,10 @@ def complete(line):
     ("line", "offered"),
     [
         ("keyspread simulate --scheme d", ["d-choices"]),
-        ("keyspread run --scheme f", []),
-        ("keyspread compare --input d", ["drift"]),
         ("keyspread simulate --input clicks", []),  # bash then offers files
         ("keyspread run --format t", ["table", "tsv"]),
         ("keyspread bench deployment --schemes key,d", ["key,d-choices"]),
-        ("keyspread simulate --str", ["--stream", "--strict"]),
-        ("keyspread da", ["datasets"]),
     ],
 )
 def test_bash_offers(line, offered):
     assert complete(line) == offered
-
-
-def test_zsh_and_fish_offer_the_same():
-    line = {"_TYPER_COMPLETE_ARGS": "keyspread simulate --scheme d"}
-    zsh = command(_KEYSPREAD_COMPLETE="complete_zsh", **line)
-    assert '"d-choices"' in zsh.stdout
-    fish = command(_KEYSPREAD_COMPLETE="complete_fish", _TYPER_COMPLETE_FISH_ACTION="get-args", **line)
-    assert fish.stdout.split() == ["d-choices"]
-
-
-def test_install_completion(tmp_path):
-    done = command("--install-completion", "bash", HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
-    assert done.returncode == 0, done.stderr
-    assert "keyspread.sh" in (tmp_path / ".bashrc").read_text()
-    assert "_KEYSPREAD_COMPLETE" in (tmp_path / ".bash_completions" / "keyspread.sh").read_text()

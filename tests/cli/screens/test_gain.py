@@ -69,34 +69,6 @@ def test_any_number_of_workers_and_any_key_fit(capsys, monkeypatch, columns, wor
         assert [line.split()[0] for line in lines[begin + 2 : begin + 6]] == ["''", "Größe", "null", "[b]bold[/b]?[31m"]
 
 
-def test_seconds_and_gains():
-    lines = str(gain(9.0, 4.5, 3.0)).splitlines()
-    bars = [line for line in lines if " s" in line and "█" in line][:3]
-    assert [line.split("█")[0].split() + line.split("█")[-1].split() for line in bars] == [
-        ["plain", "groupBy", "9.0", "s"],
-        ["salting", "by", "hand", "4.5", "s", "·", "2.0", "×", "as", "fast"],
-        ["keyspread", "3.0", "s", "·", "3.0", "×", "as", "fast"],
-    ]
-    full = [line.count("█") for line in bars]
-    assert full == [pytest.approx(full[0] / part, abs=1) for part in (1, 2, 3)]
-
-
-def test_bars_side_by_side_share_a_scale():
-    lines = str(result(loads(10, 10, scheme="planned"), loads(19, 1, scheme="key"))).splitlines()
-    at = next(place for place, line in enumerate(lines) if line.startswith("█ hot keys"))
-    assert lines[at + 2].split() == [
-        "worker",
-        "0",
-        "██████▒▒▒▒▒▒│",
-        "50.00",
-        "%",
-        "███████████▒▒▒▒▒▒▒▒▒▒▒▒",
-        "95.00",
-        "%",
-    ]
-    assert lines[at + 3].split() == ["worker", "1", "██████▒▒▒▒▒▒│", "50.00", "%", "▒", "│", "5.00", "%"]
-
-
 def test_the_verdict_on_a_scheme_is_honest():
     even, uneven = loads(5, 5, 5, 5, scheme="planned"), loads(14, 2, 2, 2, scheme="key")
     usual = loads(5, 5, 5, 5, scheme="key")

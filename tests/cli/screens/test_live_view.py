@@ -10,7 +10,7 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from keyspread.cli.screens.run import BatchLines, LivePicture, draw_live
+from keyspread.cli.screens.run import BatchLines, LivePicture
 from keyspread.spark.stream_watch import BatchSeen
 
 KEYS = (("x" * 200, 400), (None, 300), ("", 200), ("[b]bold[/b]\n\x1b[31m", 100))
@@ -48,33 +48,12 @@ def test_a_picture_of_any_number_of_workers_fits(workers, width):
     assert "hottest: xxxxxxxxxxxxx… 0.0 %, null 0.0 %, '' 0.0 %" in " ".join(lines)
 
 
-def test_bars_and_sparkline_show_the_batches():
-    out = console()
-    picture = LivePicture("key, 2 workers: rows", out)
-    for number, most in enumerate((50, 60, 90)):
-        picture.add(batch([most, 100 - most], number))
-    lines = lines_of(out, picture)
-    begin = lines.index("imbalance now 4.0e-01, mean 1.7e-01, worst 4.0e-01; 3 hot keys")
-    assert lines[begin + 1] == "▁▁█"
-    first, second = lines[-2:]
-    assert ("90.00 %" in first, "10.00 %" in second) == (True, True)
-    assert second.count("▒") == round(first.count("▒") / 9)
-
-
 def test_a_terminal_without_unicode_and_one_without_a_batch_yet():
     out = console(encoding="ascii")
     picture = LivePicture("a title", out)
     assert lines_of(out, picture) == ["a title", "waiting for the first rows"]
     picture.add(batch([5, 5], hottest=(("a", 5),)))
     assert "| even share" in " ".join(lines_of(out, picture)[-4:])
-
-
-def test_the_last_state_stays():
-    out = Console(file=io.StringIO(), force_terminal=True, width=80)
-    picture = LivePicture("a title", out)
-    with draw_live(picture, out):
-        picture.add(batch([5, 5]))
-    assert "batch 0: 10 rows" in out.file.getvalue()
 
 
 def test_one_line_per_batch():

@@ -47,23 +47,6 @@ def test_a_cut_file_gives_what_is_there(codec, tmp_path):
     assert most > 0
 
 
-@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "plain"])
-def test_damage_is_noted(codec, tmp_path):
-    whole = CODECS[codec](DATA)
-    path = tmp_path / "log"
-    path.write_bytes(whole[: len(whole) // 2] + b"\xff" * 200 + whole[len(whole) // 2 + 200 :])
-    notes = []
-    list(read_lines(path, notes.append))
-    assert len(notes) <= 1
-
-
-def test_concatenated_files_are_read_to_the_end(tmp_path):
-    for codec in CODECS:
-        path = tmp_path / codec
-        path.write_bytes(CODECS[codec](DATA) + CODECS[codec](DATA))
-        assert read(path) == (DATA + DATA, False), codec
-
-
 def test_a_file_without_ends_of_lines_that_is_no_log_is_given_up_early(tmp_path):
     path = tmp_path / "log"
     path.write_bytes(b"\x00" * (16 << 20))

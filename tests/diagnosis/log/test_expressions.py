@@ -7,7 +7,6 @@ from keyspread.diagnosis.log.expressions import (
     bare,
     definitions,
     partitioning,
-    quoted,
     shown,
     split_arguments,
     without_null_safety,
@@ -130,8 +129,3 @@ def test_what_may_be_a_text_is_refused(text, around):
 )
 def test_what_sql_reads_in_another_way_is_refused(expression):
     assert as_sql(expression) is None
-
-
-def test_names():
-    names = {"a": "a", "a b": "`a b`", "a.b": "`a.b`", "a`b": "`a``b`", "Größe": "`Größe`"}
-    assert {name: quoted(name) for name in names} == names

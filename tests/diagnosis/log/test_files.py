@@ -47,12 +47,6 @@ def test_parts_that_are_compacted_there_twice_or_missing(there, read, notes, tmp
     assert [note.startswith(begin) for note, begin in zip(log.notes, notes, strict=True)] == [True] * len(notes)
 
 
-def test_attempts_of_one_application_are_logs_of_their_own(tmp_path):
-    touch(tmp_path / "eventlog_v2_app_1", "events_1_app_1")
-    touch(tmp_path / "eventlog_v2_app_2", "events_1_app_2")
-    assert [log.name for log in find_logs([tmp_path])] == ["app_1", "app_2"]
-
-
 def test_databricks_writes_hourly_files_and_the_newest_without_a_date(tmp_path):
     folder = tmp_path / "0501-cluster" / "eventlog" / "0501-cluster_10_0_0_1" / "77"
     touch(folder, "eventlog", "eventlog-2024-05-01--11-00.gz", "eventlog-2024-05-01--10-00.gz")
@@ -67,12 +61,6 @@ def test_a_folder_of_many_applications(tmp_path):
     logs = find_logs([tmp_path])
     assert [(log.name, log.running) for log in logs] == [("app-1", False), ("app-2.inprogress", True), ("app-3", False)]
     assert len(find_logs([tmp_path, tmp_path / "app-1"])) == 3  # named twice, read once
-
-
-def test_many_applications_are_diagnosed_each(tmp_path):
-    skewed_log(name="one").write(tmp_path, "a")
-    skewed_log(name="two").write(tmp_path, "b")
-    assert [diagnosis.title for diagnosis in diagnose_log(tmp_path)] == ["one", "two"]
 
 
 def test_of_many_logs_one_that_cannot_be_read_gets_a_note(tmp_path):
@@ -96,14 +84,6 @@ def test_logs_beside_each_other_are_all_read_and_an_unpacked_copy_is_not(tmp_pat
     assert "there twice" in next(log.notes[0] for log in logs if log.notes)
 
 
-def test_links_to_the_same_folder_or_file_are_read_once(tmp_path):
-    touch(tmp_path, "app-1")
-    for name in ("self", "again"):
-        (tmp_path / name).symlink_to(".")
-    (tmp_path / "link").symlink_to("app-1")
-    assert len(find_logs([tmp_path])) == 1
-
-
 def test_what_is_no_log_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
@@ -113,19 +93,3 @@ def test_what_is_no_log_is_refused(tmp_path):
             find_logs([tmp_path / name])
     with pytest.raises(InputError, match="is empty"):
         find_logs([""])
-
-
-def test_a_byte_order_mark_is_no_event(tmp_path):
-    path = skewed_log().write(tmp_path)
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    (diagnosis,) = diagnose_log(tmp_path)
-    assert (len(diagnosis.skew), diagnosis.notes) == (1, ())
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="every file is readable for this user")
-def test_a_log_that_may_not_be_read(tmp_path):
-    skewed_log().write(tmp_path, "a")
-    skewed_log().write(tmp_path, "b").chmod(0)
-    with pytest.raises(InputError, match="no permission to read"):
-        diagnose_log(tmp_path / "b")
-    assert "no permission to read" in diagnose_log(tmp_path)[1].notes[0]

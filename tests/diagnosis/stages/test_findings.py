@@ -1,7 +1,5 @@
 """What a log means: hot keys, what is no skew, and what is said of logs that are not whole."""
 
-import json
-
 import pytest
 
 from keyspread.diagnosis import diagnose_log
@@ -102,13 +100,6 @@ def test_in_a_union_tasks_that_read_files_are_no_sign_of_skew(tmp_path):
     assert (finding.keys, finding.load) == (("customer",), "rows read")
 
 
-def test_two_tasks_of_which_one_has_everything(tmp_path):
-    (finding,) = skew_of(join_plan(), tmp_path, [100, 9000])
-    assert finding.keys == ("customer",)
-    assert finding.lost == pytest.approx(10 - (1 + 4.55), abs=0.01)
-    assert not skew_of(join_plan(), tmp_path, [5000, 9000])
-
-
 def test_waves_serial_stages_and_few_tasks(tmp_path):
     log = MadeLog(slots=4)
     log.query(node("Scan"))
@@ -164,32 +155,6 @@ def test_retries_killed_copies_and_a_stage_that_ran_twice(tmp_path):
     assert not diagnosis.skew
     texts = [finding.text for finding in diagnosis.findings if finding.kind == "retries"]
     assert texts == ["1 failed task (0.9 s of task time), 1 executor lost", "stage 0 was run more than once"]
-
-
-def test_tasks_out_of_order_give_the_same_answer(tmp_path):
-    log = skewed_log()
-    (expected,) = diagnose_log(log.write(tmp_path, "a"))
-    tasks = [event for event in log.events if event["Event"] == "SparkListenerTaskEnd"]
-    others = [event for event in log.events if event["Event"] != "SparkListenerTaskEnd"]
-    log.events = [*others[:-2], *reversed(tasks), *others[-2:]]
-    (found,) = diagnose_log(log.write(tmp_path, "b"))
-    assert found.findings == expected.findings
-
-
-def test_before_spark_3_the_exchange_is_found_through_the_stage_that_writes_it(tmp_path):
-    old = node("Exchange", "Exchange hashpartitioning(customer#1L, 16)", data_size_total_=12)
-    old["metrics"][0]["name"] = "data size total (min, med, max)"
-    log = MadeLog(version="2.4.8")
-    log.query(node("Window", None, old))
-    written = {"Stage ID": 0, "Stage Name": "w", "Accumulables": [{"ID": 12, "Value": "1"}]}
-    log.stages = 1
-    log.add("SparkListenerStageCompleted", **{"Stage Info": written})
-    log.add(
-        "SparkListenerJobStart", **{"Job ID": 0, "Stage Infos": [{"Stage ID": 1, "Parent IDs": [0], "Stage Name": "r"}]}
-    )
-    log.stage(HOT)
-    (finding,) = diagnose(log, tmp_path).skew
-    assert (finding.operator, finding.keys, finding.adaptive) == ("window", ("customer",), "off")
 
 
 def test_a_log_without_sql_says_that_it_knows_no_keys(tmp_path):
@@ -264,32 +229,6 @@ def test_rounds_of_a_loop_are_one_finding_whose_figures_agree(tmp_path):
     assert f"at most {finding.lost:.1f} of {finding.wall:.1f} s lost" in finding.text
 
 
-def test_different_joins_at_one_place_are_different_findings(tmp_path):
-    found = diagnose(rounds("id#2L", "payer#2L"), tmp_path)
-    assert [finding.count for finding in found.skew] == [1, 1]
-    lines = {finding.remedies[-1].code for finding in found.skew}
-    assert lines == {f'keyspread.spark.join(left, right, on=[("customer", "{name}")])' for name in ("id", "payer")}
-
-
-def test_two_attempts_of_a_stage_are_one_stage(tmp_path):
-    log = MadeLog()
-    log.query(adaptive(join_plan()))
-    for attempt in range(2):
-        log.stage(HOT, other_rows=[10] * 16, attempt=attempt)
-    (finding,) = diagnose(log, tmp_path).skew
-    assert (finding.stages, finding.count) == ((0,), 1)
-
-
-def test_the_same_log_twice_in_one_file_counts_once(tmp_path):
-    log = skewed_log()
-    once = diagnose_log(log.write(tmp_path, "once"))[0]
-    log.events += log.events
-    (twice,) = diagnose_log(log.write(tmp_path, "twice"))
-    assert twice.findings == once.findings
-    assert (twice.facts["tasks"], twice.facts["stages"]) == (once.facts["tasks"], once.facts["stages"])
-    assert "the log is there twice: the second copy is left out" in twice.notes
-
-
 def test_a_second_application_in_one_file_is_left_out_and_named(tmp_path):
     log, second = skewed_log(), skewed_log(name="second", version="3.5.0")
     once = diagnose_log(log.write(tmp_path, "once"))[0]
@@ -311,32 +250,6 @@ def test_uneven_stages_without_a_key_are_not_called_even(tmp_path):
     found = diagnose(log, tmp_path)
     assert "stage 1 is uneven without a key in the log" in found.verdict
     assert "nothing to spread" not in found.verdict
-
-
-def test_tasks_whose_end_cannot_be_read_are_no_verdict(tmp_path):
-    log = skewed_log()
-    for event in log.events:
-        if event["Event"] == "SparkListenerTaskEnd":
-            del event["Task Info"]["Finish Time"]
-    (found,) = diagnose_log(log.write(tmp_path))
-    assert found.verdict == "Unknown: the log does not show when a task ended."
-
-
-@pytest.mark.parametrize(("name", "time"), [("Launch Time", -1), ("Launch Time", 0), ("Finish Time", 10**18)])
-def test_one_impossible_time_does_not_spoil_a_stage(name, time, tmp_path):
-    log = skewed_log()
-    next(event for event in log.events if event["Event"] == "SparkListenerTaskEnd")["Task Info"][name] = time
-    (found,) = diagnose_log(log.write(tmp_path))
-    assert found.skew[0].wall == pytest.approx(6.25, abs=0.02)
-    assert any("not a readable event" in note for note in found.notes)
-
-
-def test_a_key_below_the_bar_is_named(tmp_path):
-    log = MadeLog(slots=16)
-    log.query(adaptive(join_plan()))
-    log.stage([10_000] * 15 + [14_500], other_rows=[10] * 16, per_row=0.003)
-    (finding,) = diagnose(log, tmp_path).findings
-    assert "sort-merge join by customer. Below 1.5 × the mean no key is called hot" in finding.text
 
 
 @pytest.mark.parametrize(
@@ -361,21 +274,6 @@ def test_slow_tasks_for_which_no_key_is_to_blame(plan, stage, kind, text, tmp_pa
     diagnosis = diagnose(log, tmp_path)
     assert not diagnosis.skew
     assert (diagnosis.others[0].kind, text in diagnosis.others[0].text) == (kind, True)
-
-
-@pytest.mark.parametrize("wide", [True, False])
-def test_a_plan_of_thousands_of_operators(wide, tmp_path):
-    log = skewed_log()
-    event = next(event for event in log.events if "sparkPlanInfo" in event)
-    project = '{"nodeName":"Project","simpleString":"Project","metrics":[],"children":['
-    plan = json.dumps(event.pop("sparkPlanInfo"))
-    plan = f"{project}{plan}{f',{project}]}}' * 20_000}]}}" if wide else f"{project * 20_000}{plan}{']}' * 20_000}"
-    lines = log.data.decode().splitlines()
-    place = log.events.index(event)
-    lines[place] = f'{lines[place][:-1]},"sparkPlanInfo":{plan}}}'
-    (tmp_path / "log").write_text("\n".join(lines))
-    (diagnosis,) = diagnose_log(tmp_path / "log")
-    assert [finding.keys for finding in diagnosis.skew] == [("customer",)]
 
 
 def test_a_log_that_is_not_complete(tmp_path):

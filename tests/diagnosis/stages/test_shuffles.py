@@ -105,12 +105,3 @@ def test_beside_a_long_start_of_python_workers_skew_is_still_seen(tmp_path):
     (finding,) = diagnosed(log, tmp_path).skew
     assert finding.lost == pytest.approx(5 - 1.25, abs=0.6)
     assert finding.wall == pytest.approx(36.25)
-
-
-def test_python_workers_that_start_are_no_skew(tmp_path):
-    boot = [3000, 10_000, 4000, 9000, 3500, 8000, 5000, 7000] + [0] * 8
-    log = MadeLog()
-    log.query(PYTHON)
-    rows = [490 + task for task in range(16)]
-    log.stage(rows, seconds=[1.5 + start / 1000 for start in boot], more={91: boot})
-    assert not diagnosed(log, tmp_path).skew

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyspread.diagnosis.stages.times import concurrency, first_wave, makespan, split_time
+from keyspread.diagnosis.stages.times import makespan, split_time
 
 
 def schedule(durations, slots):
@@ -37,24 +37,10 @@ def test_the_parts_add_up_to_the_wall_time(tasks, slots):
     assert split.wall == pytest.approx((finish.max() - launch.min()) / 1e3)
 
 
-def test_the_start_of_python_workers_is_not_skew():
-    rows = np.array([250.0] * 11 + [4000] + [250] * 4)
-    durations = 1000 + rows + 10_000 * (np.arange(16) < 8)
-    launch, finish = schedule(durations.astype(int).tolist(), 8)
-    split = split_time(launch, finish, np.zeros(16, dtype=np.int64), {"rows": rows}, 8)
-    assert split.start_up == pytest.approx(10, abs=0.01)
-    assert split.skew == pytest.approx(5 + 11.25 - (11.25 + 1.484) - 0.234, abs=0.05)
-
-
 def test_a_load_that_the_slowest_task_does_not_have_explains_nothing():
     launch, finish = schedule([1000] * 7 + [9000], 8)
     rows = np.array([9000.0] + [100] * 7)
     assert split_time(launch, finish, np.zeros(8, dtype=np.int64), {"rows": rows}, 8).fit is None
-
-
-def test_slots_are_what_ran_at_once():
-    assert concurrency(np.array([0, 0, 10]), np.array([10, 20, 30])) == 2  # the third starts where the first ends
-    assert first_wave(np.array([0, 0, 10]), np.array([10, 20, 30]), np.zeros(3), 2).tolist() == [True, True, False]
 
 
 # Tasks whose time has nothing to do with what they read: no load may be blamed by chance, however few they are.

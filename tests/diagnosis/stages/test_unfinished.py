@@ -49,13 +49,6 @@ def test_a_log_that_just_stops_shows_the_rows(tmp_path):
     assert "the application still runs, or was killed" in diagnosis.notes[-1]
 
 
-def test_a_stage_that_is_cut_in_the_middle_is_no_skew(tmp_path):
-    for running in ((15,), range(8, 16), range(16)):
-        (diagnosis,) = diagnose_log(killed(EVEN, running, ended="nothing").write(tmp_path))
-        assert not diagnosis.skew
-        assert "did not finish" in diagnosis.verdict
-
-
 def test_behind_a_partial_aggregation_the_bytes_show_it(tmp_path):
     """collect_list: every task reads one row per key and map task, but the lists of a hot key are long."""
     log = MadeLog()

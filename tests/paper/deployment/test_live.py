@@ -12,7 +12,7 @@ from keyspread.errors import InputError
 from keyspread.paper.deployment.measurements import Deployment
 from keyspread.paper.live import measure as bench
 from keyspread.paper.live.measure import model
-from keyspread.paper.live.setup import PAPER_WORKERS, LiveSetup, Load, Measured, fitting
+from keyspread.paper.live.setup import LiveSetup, Load, Measured, fitting
 from keyspread.paper.runs.queueing import Waiting
 
 LOAD = Load(2.0, (20.0, 100.0), seconds=4, milliseconds=20, sources=2)
@@ -22,20 +22,6 @@ def measured(latency, workers, loads, rate=10.0, work=0.02):
     return Measured(
         rate, np.array(latency, float), np.array(workers, np.int32), np.array(loads), work, Waiting(0, 0, 0, 0, 0)
     )
-
-
-def test_the_messages_of_a_rate_follow_those_of_the_one_before():
-    first, second = LOAD.steps()
-    assert (first.begin, first.counted, first.end) == (0, 120, 200)  # 6 s that do not count, then 4 s
-    assert (second.begin, second.counted, second.end) == (200, 400, 800)
-    assert LOAD.drawn().size == LOAD.hashes().size == 800
-
-
-def test_keys_are_numbers_or_strings():
-    keys = LOAD.drawn()
-    assert LOAD.hashes().tolist() == ks.hash_keys(keys.astype(np.int64)).tolist()
-    text = Load(2.0, LOAD.rates, 4, 20, sources=2, text=True)
-    assert text.hashes().tolist() == ks.hash_keys([str(key) for key in keys.tolist()]).tolist()
 
 
 @pytest.mark.parametrize("scheme", ["key", "d-choices"])
@@ -98,18 +84,6 @@ def test_a_scheme_gets_no_higher_rate_once_it_is_saturated_and_its_query_stops()
 )
 def test_as_many_workers_as_there_are_slots_for(slots, given, found):
     assert fitting(slots, *given) == found
-
-
-def test_the_reason_why_there_are_not_80_workers_names_the_slots():
-    why = LiveSetup(11, 4, 16).why_not_more
-    assert why.startswith("11 workers, not the paper's 80: all tasks of a real-time query run at once")
-    assert "need 129 slots; this Spark has 16." in why
-    assert LiveSetup(PAPER_WORKERS, 48, 129).why_not_more == ""
-
-
-def test_rates_are_shares_of_the_best_possible_by_default():
-    assert LiveSetup(10, 4, 16).rates == (50, 125, 250, 375, 500)
-    assert LiveSetup(10, 4, 16, schemes=("KG", "dc"), rates=(1, 2)).schemes == ("key", "d-choices")
 
 
 @pytest.mark.parametrize(

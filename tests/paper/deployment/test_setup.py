@@ -49,13 +49,5 @@ def test_the_model_predicts_which_schemes_saturate_early():
     assert found["planned"].replicas < found["w-choices"].replicas < found["shuffle"].replicas
 
 
-def test_the_model_also_predicts_more_workers():
-    setup = Setup(skews=(2.0,), workers=20, sources=4, seconds=0.2, arrivals=0)
-    few, many = (predict(setup, 2.0, "key", workers) for workers in (20, 400))
-    assert many.rate == pytest.approx(few.rate, rel=0.05)  # more workers do not help
-    assert predict(setup, 2.0, "w-choices", 400).rate > 0.8 * 400 * 1000
-    assert few.waiting is None
-
-
 def test_a_stream_uses_look_ahead_instead_of_planned():
     assert [streaming(scheme) for scheme in ("planned", "w-choices")] == ["look-ahead", "w-choices"]

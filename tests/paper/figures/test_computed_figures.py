@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from figure_cases import changed, outcomes
+from figure_cases import outcomes
 from keyspread.paper.figures.claim_memory import SCHEMES, ClaimMemory
 from keyspread.paper.figures.figure import SCALES, FigureResult, Outcome
 from keyspread.paper.reproduce import FIGURES
@@ -58,16 +58,6 @@ def test_the_head_of_the_exact_law(made):
     assert "at most 51 of 10,000 keys (z = 1.0)" in made["3"].verdicts[1].measured
 
 
-def test_a_head_that_is_too_large_fails(made):
-    table = made["3"].table
-    assert outcomes("3", table.assign(head=501))[:2] == [FAILS] * 2
-    assert outcomes("3", table.assign(head=101))[:2] == [HOLDS, FAILS]
-    assert outcomes("3", table.assign(head=100))[1] == HOLDS
-    assert outcomes("3", table.assign(head=range(len(table))))[2] == FAILS
-    two_peaks = changed(table, ("workers == 50 and threshold == '2/n' and skew == 0.3", "head", 99))
-    assert outcomes("3", two_peaks)[2] == IN_PART
-
-
 # Figure 4
 
 
@@ -82,14 +72,6 @@ def test_the_choices_of_the_exact_law(made):
     assert "0.98 (d = 49, z = 2.0)" in below.measured
     assert "0.95 (d = 95, z = 2.0)" in below.measured
     assert "with n = 5 from z = 1.4 and with n = 10 from z = 1.6" in fewer.why
-
-
-def test_choices_that_reach_n_fail(made):
-    table = made["4"].table
-    assert outcomes("4", table.assign(choices=table["workers"]))[:2] == [FAILS] * 2
-    assert outcomes("4", table.assign(choices=2))[:2] == [HOLDS] * 2
-    assert outcomes("4", table.assign(share_of_workers=0.5))[2] == FAILS
-    assert outcomes("4", table.assign(choices=range(len(table), 0, -1)))[2] == FAILS
 
 
 # Figures 5 and 6

@@ -1,19 +1,18 @@
 """Simulated figures at a tiny scale: each has a table, a picture and verdicts, and the verdicts can fail."""
 
-from dataclasses import replace
-
 import pandas as pd
 import pytest
 
 from figure_cases import changed, verdict_on
-from keyspread.paper.figures.figure import SCALES, FigureResult, Outcome, Scale, find_scale
-from keyspread.paper.figures.points import ends, over_seeds
+from keyspread.paper.figures.figure import FigureResult, Outcome, Scale, find_scale
 from keyspread.paper.reproduce import FIGURES, find_figures, reproduce, runs_of
 from keyspread.paper.runs.sweep import Results
-from keyspread.streams import FileStream, ZipfStream
+from keyspread.streams import FileStream
 
 TINY = Scale("tiny", 20_000, (1.2, 2.0), (0,), wikipedia=0.001, twitter=0.00002, cashtags=0.04)
 SIMULATED = ["1", "7", "8", "9", "10", "11", "12", "estimate"]
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -112,19 +111,6 @@ def test_every_claim_has_a_case(made):
     assert all(any(claim in full for _, claim, _, _ in CASES) for full in claims)
 
 
-def test_runs_are_shared_between_figures():
-    figures = find_figures(["11", "12"])
-    assert len(runs_of(figures, TINY)) == len(FIGURES["11"].runs(TINY))
-
-
-def test_all_streams_and_settings_of_the_paper():
-    paper = SCALES["paper"]
-    assert (paper.messages, len(paper.skews), paper.skews[0], paper.skews[-1]) == (10**7, 20, 0.1, 2.0)
-    one_seed = FIGURES["10"].runs(find_scale("paper", 1))
-    assert len(one_seed) == 20 * 4 * 3 * 4
-    assert paper.wikipedia_stream(0).messages == 22_000_000
-
-
 def test_with_data_figures_11_and_12_are_of_that_data(tmp_path, spark):
     path = tmp_path / "clicks.tsv"
     path.write_text("".join(f"{time}\t{'a' if time % 3 else time % 50}\n" for time in range(6000)))
@@ -139,27 +125,3 @@ def test_with_data_figures_11_and_12_are_of_that_data(tmp_path, spark):
 def test_drift_that_we_inserted_is_not_counted(made):
     checks = [verdict.claim for one in made.values() for verdict in one.verdicts if not verdict.is_claim]
     assert checks == ["CT is the hardest stream for all schemes", "Drift is visible on CT"]
-
-
-def test_a_line_that_touches_zero_is_not_stable(made):
-    table = changed(made["12"].table, (ALL, "I", 0.01), (LAST, "I", 0.0))
-    assert verdict_on("12", "The imbalance is stable", table).outcome is not Outcome.HOLDS
-    still = changed(made["12"].table, (ALL, "I", 0.0))
-    assert verdict_on("12", "The imbalance is stable", still).outcome is Outcome.HOLDS
-
-
-def test_over_seeds_gives_median_and_spread():
-    frame = pd.DataFrame({"n": [1, 1, 1, 2], "I": [3.0, 1.0, 7.0, 4.0]})
-    table = over_seeds(frame, ["n"], ["I"])
-    assert table.to_dict("list") == {"n": [1, 2], "I": [3.0, 4.0], "I_low": [1.0, 4.0], "I_high": [7.0, 4.0]}
-
-
-def test_ends_are_the_last_slots():
-    frame = pd.DataFrame({"run": ["a", "b", "a", "b"], "slot": [2, 1, 1, 2], "I": [1, 2, 3, 4]})
-    assert ends(frame)[["run", "I"]].to_numpy().tolist() == [["a", 1], ["b", 4]]
-
-
-def test_a_stream_seed_goes_with_the_seed():
-    runs = FIGURES["10"].runs(replace(TINY, seeds=(0, 1)))
-    assert {run.seed for run in runs} == {0, 1}
-    assert all(isinstance(run.stream, ZipfStream) and run.stream.seed == run.seed for run in runs)

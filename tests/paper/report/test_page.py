@@ -3,7 +3,6 @@
 import json
 import re
 from html.parser import HTMLParser
-from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ import pytest
 from keyspread.errors import InputError
 from keyspread.paper.figures import style
 from keyspread.paper.figures.figure import SCALES, Figure, FigureResult, Outcome, Verdict
-from keyspread.paper.report import ROWS_SHOWN, to_json, write_report
+from keyspread.paper.report import to_json, write_report
 from keyspread.paper.reproduce import FIGURES
 from keyspread.paper.runs.run import SCHEMA
 
@@ -147,20 +146,6 @@ def test_the_same_figures_give_the_same_bytes(tmp_path):
         assert [other == first for other in others] == [True, True], file
 
 
-def test_an_svg_file_stands_alone_and_has_no_date(tmp_path):
-    write_report(tmp_path, [synthetic(drawn=picture())], {})
-    text = (tmp_path / "figures" / "figure-09.svg").read_text(encoding="utf-8")
-    assert ElementTree.fromstring(text).tag.endswith("svg")
-    assert "dc:date" not in text
-
-
-def test_two_figures_with_equal_pictures_do_not_clash(tmp_path):
-    made = [synthetic(Synthetic(name), drawn=picture()) for name in ("1", "12", "claims")]
-    page = check(write_report(tmp_path, made, {}))
-    assert page.tags.count("svg") == 3
-    assert {"figure-01", "figure-12", "claims"} <= set(page.ids)
-
-
 def test_every_outcome_has_a_word_a_symbol_and_its_reason(tmp_path):
     made = [synthetic(outcomes=("holds", "holds in part", "does not hold"))]
     page = check(write_report(tmp_path, made, {}))
@@ -177,35 +162,6 @@ def test_nothing_of_a_text_becomes_markup(tmp_path):
     page = check(write_report(tmp_path, [FigureResult(figure, table, [verdict], picture(), 0)], {NASTY: NASTY}))
     assert "b" not in page.tags
     assert page.text.count(NASTY) == 14
-
-
-def test_a_report_without_figures_claims_or_rows(tmp_path):
-    page = check(write_report(tmp_path, [synthetic(rows=0, outcomes=())], {}))
-    assert "0 claims: 0 hold, 0 hold in part, 0 do not hold" in page.text
-    assert "What we found" not in page.text
-    page = check(write_report(tmp_path, [], {}))
-    assert "This report has no figures" in page.text
-    assert to_json([]) == {
-        "claims": 0,
-        "checks": 0,
-        "outcomes": {"holds": 0, "holds in part": 0, "does not hold": 0},
-        "figures": [],
-    }
-
-
-def test_a_long_table_is_cut_and_the_file_has_all(tmp_path):
-    made = [synthetic(rows=ROWS_SHOWN + 5, runs=1200)]
-    page = check(write_report(tmp_path, made, {}))
-    assert f"The first {ROWS_SHOWN} of {ROWS_SHOWN + 5} rows" in page.text
-    assert "Based on 1,200 simulations." in page.text
-    assert len(pd.read_csv(tmp_path / "tables" / "figure-09.csv")) == ROWS_SHOWN + 5
-
-
-def test_a_wide_picture_has_the_page_to_itself(tmp_path):
-    narrow = write_report(tmp_path / "a", [synthetic(drawn=picture(3.4))], {}).read_text(encoding="utf-8")
-    wide = write_report(tmp_path / "b", [synthetic(drawn=picture(12.0))], {}).read_text(encoding="utf-8")
-    assert narrow.index('class="beside"') < narrow.index('class="plot"')
-    assert wide.index('class="plot"') < wide.index('class="beside"')
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):

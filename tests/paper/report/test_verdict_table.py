@@ -40,20 +40,6 @@ def test_claims_are_counted_and_checks_are_apart():
     assert "| d | 3 % | e |" in checks
 
 
-def test_a_later_part_replaces_a_figure():
-    small = published("quick", "0, 1, 2", _10=[verdict("old")], _3=[verdict("kept")])
-    text = verdict_table([small, published("paper", "0", _10=[verdict("new", where="Fig. 10, Q3")])])
-    assert "| old |" not in text
-    assert text.index("| kept |") < text.index("| new |")  # in the order of the paper
-    assert "| Figure 10 (paper, 1 seed) | “few” | new |" in text
-
-
-def test_a_text_stays_inside_its_cell():
-    text = verdict_table([published("", "", _3=[verdict("|K| is *large*\n<b>")])])
-    assert r"\|K\| is \*large\* \<b>" in text
-    assert text.count("\n") == 5
-
-
 def test_the_table_in_the_docs_is_that_of_the_published_results():
     parts = json.loads((DOCS / "verdicts.json").read_text(encoding="utf-8"))
     text = (DOCS / "reproduction.md").read_text(encoding="utf-8")

@@ -3,7 +3,6 @@
 import os
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import keyspread
@@ -55,20 +54,8 @@ def test_a_table_of_another_version_is_refused(results, monkeypatch):
         results.missing(RUNS)
 
 
-def test_a_foreign_table_is_refused(results):
-    pq.write_table(pa.table({"a": [1]}), os.path.join(results.folder, "mine.parquet"))
-    with pytest.raises(InputError, match=r"mine\.parquet: is not a table of keyspread"):
-        results.done()
-
-
 def test_a_broken_file_is_named(results):
     with open(os.path.join(results.folder, "part-1.parquet"), "w") as file:
         file.write("no table")
     with pytest.raises(InputError, match=r"part-1\.parquet: is not a table .*delete the file"):
         results.done()
-
-
-def test_a_folder_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"file/results: cannot be written \(Not a directory\)"):
-        Results(tmp_path / "file" / "results")

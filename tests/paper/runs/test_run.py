@@ -1,8 +1,5 @@
 """Runs: whatever changes the result changes the id of a run, and its rows are the numbers of `simulate`."""
 
-import pickle
-
-import pyarrow as pa
 import pytest
 
 from keyspread import InputError, simulate
@@ -62,12 +59,6 @@ def test_rows_are_the_numbers_of_simulate(scheme):
     assert last["fixed_choices"] == options.get("choices")
 
 
-def test_a_run_can_be_sent():
-    run = Run.of(STREAM, "dc", 10, half_life="auto")
-    assert pickle.loads(pickle.dumps(run)).id == run.id
-    assert run.result()["half_life"][0].as_py() == "auto"
-
-
 def test_a_file_that_changed_is_another_stream(tmp_path):
     path = tmp_path / "stream.tsv"
     path.write_text("1\ta\n2\tb\n3\ta\n")
@@ -101,8 +92,3 @@ def test_a_wrong_setting_is_refused_before_anything_runs(wrong, message):
 def test_a_grid_needs_schemes_and_workers():
     with pytest.raises(InputError, match="a grid needs workers"):
         grid([STREAM], scheme="dc")
-
-
-def test_an_empty_stream_gives_no_rows():
-    assert Run.of(ZipfStream(1.0, 5, 0), "key", 2).result().equals(SCHEMA.empty_table())
-    assert isinstance(Run.of(ZipfStream(1.0, 5, 0), "key", 2).result(), pa.Table)

@@ -91,10 +91,6 @@ class Clash(Total):
     state = "n bigint, key bigint"
 
 
-class Window(Total):
-    schema = "n bigint, Window string"
-
-
 @pytest.mark.parametrize(
     ("operator", "key", "message"),
     [
@@ -107,8 +103,3 @@ def test_an_incomplete_operator_is_refused(rows, operator, key, message):
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         aggregate(rows, key, operator(), 3)
     assert "\n" not in str(caught.value)
-
-
-def test_a_result_that_is_called_as_the_windows_is_refused(rows):
-    with pytest.raises(InputError, match="schema of Window has 'Window', which is a column of the key: rename it"):
-        aggregate(rows, "key", Window(), 3, window="20 seconds", time="at")

@@ -271,7 +271,3 @@ def test_options_of_a_scheme_need_one(spark):
     for options in ({"weight": "id"}, {"threshold": 0.1}):
         with pytest.raises(InputError, match=f"{next(iter(options))}= has no effect without a scheme"):
             aggregate(keyed(spark, "id % 7"), "key", Sum(), WORKERS, **options)
-
-
-def test_no_rows_are_no_keys(spark):
-    assert aggregate(keyed(spark, "id % 7").filter("id < 0"), "key", Sum(), WORKERS).collect() == []

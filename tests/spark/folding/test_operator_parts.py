@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark import cloudpickle
-from pyspark.errors import PySparkException
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
@@ -243,13 +242,6 @@ def test_results_of_any_type(rows):
     assert found["at"].timestamp() == 1704153600
 
 
-def test_no_rows_and_one_worker(spark, rows):
-    assert aggregate(rows.limit(0), "key", Total(), 3, "d-choices").collect() == []
-    one = rows.where("id = 1")
-    assert collected(aggregate(one, "key", Total(), 3, "planned")) == totals(one)
-    assert collected(aggregate(rows, "key", Total(), 1, "d-choices")) == totals(rows)
-
-
 # Typed states
 
 
@@ -360,19 +352,6 @@ def test_a_failing_operator_names_step_and_key(spark, step):
     with pytest.raises(OperatorError, match=STEPS[step]) as caught:
         run()
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.connect
-def test_the_error_of_spark_says_what_failed(rows):
-    class Failing(Count):
-        def merge(self, state, other):
-            raise ValueError("never")
-
-    few = rows.where("id IN (1, 11, 21, 31)").selectExpr("key", "id % 10 AS digit").coalesce(1)
-    with pytest.raises(
-        PySparkException, match=re.escape("Failing.merge failed for key ('hot', 1): ValueError('never')")
-    ):
-        aggregate(few, ["key", "digit"], Failing(), 2, "shuffle").collect()
 
 
 class NoSchema(Count):

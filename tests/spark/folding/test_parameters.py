@@ -87,14 +87,6 @@ def test_parameters_in_slots_are_compared_by_value():
     assert parameters_of(Slotted(0.5)) != parameters_of(Slotted(0.9))
 
 
-def test_a_subclass_overrides_an_attribute_of_its_class():
-    class Fine(Quantile):
-        digits = 9
-
-    assert parameters_of(Fine(0.5))["digits"] == "9"
-    assert parameters_of(Fine(0.5)) != parameters_of(Quantile(0.5))
-
-
 def test_what_has_no_effect_on_a_state_or_is_compared_on_its_own_is_left_out():
     class Rich(Quantile):
         state = "n bigint"

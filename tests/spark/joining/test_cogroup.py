@@ -49,12 +49,6 @@ def test_pieces_give_the_plain_answer(spark, static):
     assert bag(of_key, *["k", "v", "n", "size"]) == bag(plain.applyInPandas(keyed, SCHEMA), *["k", "v", "n", "size"])
 
 
-def test_without_hot_keys_it_is_sparks_own(spark, static):
-    rows = spark.range(0, 900, 1, 2).selectExpr("id % 300 AS k", "id AS v")
-    found = cogroup(rows, rows.withColumnRenamed("v", "w"), "k", counted, SCHEMA, per_left=True, workers=2)
-    assert bag(found, "n", "size") == {(3, 3): 900}
-
-
 def test_bad_input(spark):
     left, right = sides(spark)
     with pytest.raises(

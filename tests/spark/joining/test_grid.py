@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F
 
 from keyspread.spark._joining.counting import Work, partitions_of, salts_of
-from keyspread.spark._joining.grid import Rows, ends_of, may_cut, place
+from keyspread.spark._joining.grid import Rows, may_cut, place
 from keyspread.spark._joining.keys import Kind
 from keyspread.spark._routing.exchange import spark_hash
 
@@ -92,12 +92,6 @@ def test_rules():
     assert may_cut(Kind.FULL, True, *left_only, False) == (True, False)
     assert may_cut(Kind.FULL, False, *left_only, True) == (False, False)
     assert may_cut(Kind.SEMI, True, *both, True) == (True, False)
-
-
-def test_ends():
-    assert ends_of([1.0]) == [2**31]
-    assert ends_of([0.1] * 10)[-1] == 2**31
-    assert sorted(ends_of([0.3, 0.3, 0.4])) == ends_of([0.3, 0.3, 0.4])
 
 
 @pytest.mark.parametrize("partitions", [2, 200])

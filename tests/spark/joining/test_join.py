@@ -88,21 +88,6 @@ def test_both_sides_may_be_cut(spark):
     same([(how, join(rows, others, "k", how, workers=16), rows.join(others, "k", how)) for how in ("left", "full")])
 
 
-def test_pairs_of_differently_named_columns(left, right):
-    other = right.withColumnRenamed("k", "key")
-    plain = left.join(other, left.k == other.key, "left")
-    assert join(left, other, [("k", "key")], "left").schema == plain.schema
-    cases = [(str(on), join(left, other, on, "left"), plain) for on in ([("k", "key")], [["k", "key"]])]
-    # The names exist on both sides, with another meaning.
-    crossed = right.selectExpr("w AS k", "k AS v")
-    renamed = crossed.toDF("a", "b")
-    cases += [
-        (how, join(left, crossed, [("k", "v")], how), left.join(renamed, left.k == renamed.b, how))
-        for how in ("semi", "anti")
-    ]
-    same([*cases, ("crossed", join(left, crossed, [("k", "v")]), left.join(crossed, left.k == crossed.v))])
-
-
 def test_nested_fields_and_names_with_dots_and_in_another_case(left, right):
     one = left.selectExpr("named_struct('key', k) AS a", "v AS `x.y`")
     other = right.selectExpr("k AS `b.c`", "w")
@@ -120,16 +105,6 @@ def test_nested_fields_and_names_with_dots_and_in_another_case(left, right):
     )
 
 
-@pytest.mark.parametrize("top", ["b.c", "b`c"])
-def test_fields_of_columns_with_any_name(left, right, top):
-    nested = right.select(F.struct(F.col("k").alias("x.y"), "w").alias(top))
-    quoted = "`" + top.replace("`", "``") + "`"
-    for how in ("semi", "anti"):
-        ours = join(left, nested, [("k", f"{quoted}.`x.y`")], how, threshold=0.01)
-        assert "keyspread" in plan_text(ours)
-        assert bag(ours) == bag(left.join(right, "k", how))
-
-
 def test_aliases_and_columns_of_the_sides_stay_usable(left, right):
     one, other = left.alias("one"), right.alias("other")
     joined = join(one, other, "k", "left")
@@ -145,18 +120,6 @@ def test_aliases_and_columns_of_the_sides_stay_usable(left, right):
             ("condition", ours, both.toDF("k", "v", "w")),
         ]
     )
-
-
-def test_a_further_condition(left, right):
-    equal, further = left.k == right.k, left.v > right.w * 9
-    hows = ("inner", "left", "right", "semi", "anti")
-    cases = [
-        (how, join(left, right, [("k", "k")], how, condition=further), left.join(right, equal & further, how))
-        for how in hows
-    ]
-    with pytest.warns(UserWarning, match="hot keys of a full join with a condition stay whole"):
-        whole = join(left, right, [("k", "k")], "full", condition="v > w * 9")
-    same([*cases, ("full", whole, left.join(right, equal & further, "full"))])
 
 
 def test_null_safe(left, right):
@@ -267,12 +230,6 @@ def test_rows_of_a_database_are_cut_for_any_rows(spark, left):
         assert plan.for_any_rows
         assert {key.pieces[1] for key in plan.hot} == {1}
         assert bag(join(few, right, "k", "full", plan=plan)) == bag(few.join(hot, "k", "full"))
-
-
-def test_keys_of_several_columns_are_named(left, right):
-    one, other = (df.withColumn("j", F.lit("x")) for df in (left, right))
-    plan = plan_join(one, other, ["j", "k"])
-    assert plan.hot[0].value == ("x", -1)
 
 
 def test_empty_sides_and_few_workers(left, right):
@@ -414,13 +371,6 @@ def test_keys_of_type_char_are_left_to_spark(spark, tmp_path, kind, form):
     finally:
         for name in ("char_left", "char_right"):
             spark.sql(f"DROP TABLE {name}")
-
-
-def test_null_safe_keys_that_spark_compares_in_its_own_way(left, right):
-    for one, other in (("string(k)", "k"), ("NULL", "NULL")):
-        lefts, rights = left.limit(50).selectExpr(f"{one} AS k", "v"), right.limit(50).selectExpr(f"{other} AS k", "w")
-        plain = lefts.join(rights, lefts.k.eqNullSafe(rights.k), "full")
-        assert join(lefts, rights, [("k", "k")], "full", null_safe=True).count() == plain.count()
 
 
 def test_what_only_spark_can_compare_is_left_to_spark(spark, left, right):

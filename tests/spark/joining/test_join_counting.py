@@ -46,11 +46,6 @@ def test_a_key_that_is_hot_by_its_output_alone(spark, static):
     assert [(key.left, key.right) for key in found.hot] == [(300, 300)]
 
 
-def test_even_keys_have_nothing_hot(spark, static):
-    rows = spark.range(0, 30_000, 1, 2).selectExpr("id % 6000 AS k")
-    assert counted(rows, rows).hot == ()
-
-
 def test_nulls_are_a_key_if_null_equals_null(spark, static):
     rows = spark.range(0, 2_000, 1, 2).selectExpr("IF(id % 2 = 0, NULL, id) AS k")
     found = counted(rows, rows, null_safe=True)

@@ -2,7 +2,6 @@
 
 import warnings
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,6 +13,8 @@ from pyspark.sql import functions as F
 from frames import setting
 from keyspread.spark import JoinPlan, Watch, join, plan_join
 from keyspread.spark._routing.plan_text import physical_plan
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
@@ -154,27 +155,3 @@ def test_one_dataframe_on_both_sides_and_columns_of_the_same_names(left, right):
             ("a semi join", join(left, rights, [("k", "k")], "semi"), left.join(rights, equal, "semi")),
         ]
     )
-
-
-def test_chains(spark, left, right):
-    third = left.selectExpr("v AS w", "k AS x")
-    with setting(spark, "spark.sql.adaptive.enabled", "true"):
-        ours = join(join(join(left, right, "k", "left"), third, "w", "full"), right.select("k"), "k", "left_anti")
-        plain = left.join(right, "k", "left").join(third, "w", "full").join(right.select("k"), "k", "left_anti")
-        grouped = join(left, right, "k").groupBy("k").agg(F.sum("v").alias("v"))
-        of_plain = left.join(right, "k").groupBy("k").agg(F.sum("v").alias("v"))
-        same([("three joins", ours, plain), ("a group behind", join(grouped, right, "k"), of_plain.join(right, "k"))])
-
-
-def test_several_threads(left, right):
-    """Each has its own plan, watch and result; nothing of one is seen in another."""
-    expected = {how: bag(left.join(right, "k", how)) for how in ("inner", "right")}
-
-    def one(number):
-        how = [*expected][number % len(expected)]
-        watch = Watch()
-        found = bag(join(left, right, "k", how, workers=4 + number, watch=watch))
-        return found == expected[how], watch.way.name
-
-    with ThreadPoolExecutor(4) as threads:
-        assert {*threads.map(one, range(4))} == {(True, "planned")}

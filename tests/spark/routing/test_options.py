@@ -17,18 +17,6 @@ from keyspread.spark._routing.options import Routing
 PLAN = ks.plan(np.arange(9), 4)
 
 
-def test_the_defaults():
-    routing = Routing.of(4, None, PLANNED)
-    assert (routing.scheme, routing.threshold, routing.sender) == (PLANNED, 1 / 20, Settings())
-    assert Routing.of(4, None, LOOK_AHEAD).scheme == LOOK_AHEAD
-    assert Routing.of(4, None, LOOK_AHEAD, plan=PLAN).scheme == PLANNED
-
-
-@pytest.mark.parametrize("name", ["KG", "sg", "Pkg", "rr", "WC", "dc", "PLANNED", "Look-Ahead"])
-def test_aliases_in_any_case(name):
-    assert Routing.of(3, name, PLANNED).scheme in (*ks.SCHEMES, PLANNED, LOOK_AHEAD)
-
-
 def test_what_a_sender_gets():
     chosen = Settings(seed=7, counters=40, half_life=300)
     routing = Routing.of(5, "dc", PLANNED, threshold=0.1, tolerance=0.01, sender=chosen)
@@ -38,11 +26,6 @@ def test_what_a_sender_gets():
     }
     settings = ks.Sender("d-choices", 5, **routing.of_sender()).settings
     assert (settings.seed, settings.counters, settings.tolerance) == (7, 40, 0.01)
-
-
-def test_settings_may_be_used_for_schemes_that_have_no_use_for_them():
-    for scheme in ks.SCHEMES:
-        assert Routing.of(4, scheme, PLANNED, sender=Settings(counters=50, choices=3, half_life="auto"))
 
 
 def test_a_stream_watch_uses_the_threshold_with_any_scheme():
@@ -78,15 +61,6 @@ def test_a_stream_watch_uses_the_threshold_with_any_scheme():
             "the plan is for 3 workers, not for 4; make a new one with previous=",
         ),
         ("dc", {"sender": {"seed": 7}}, "sender must be keyspread.Settings, such as Settings(seed=7), got {'seed': 7}"),
-        ("dc", {"sender": Settings(seed="much")}, "seed must be a whole number, got 'much'"),
-        ("dc", {"sender": Settings(counters=3)}, "counters 3 is too small for threshold 0.05: it needs at least 21"),
-        ("dc", {"sender": Settings(half_life="much")}, "half_life must be a number of messages, 'auto' or None"),
-        ("greedy", {}, "scheme 'greedy' needs choices"),
-        ("per-key", {"tolerance": "much"}, "tolerance must be a number, got 'much'"),
-        ("planned", {"threshold": 2}, "threshold is a share of the messages, above 0 and at most 1, got 2"),
-        ("best", {}, "unknown scheme 'best'; known are key (kg)"),
-        (3, {}, "unknown scheme 3; known are"),
-        ("fish", {}, "fish is only simulated, for comparison: use keyspread.simulate"),
     ],
 )
 def test_refused_in_one_line(scheme, options, message):

@@ -21,11 +21,9 @@ from keyspread import Settings
 from keyspread.errors import InputError
 from keyspread.spark import balance, plan, spread
 from keyspread.spark._routing import plan_text
-from keyspread.spark._routing.options import Routing
 from keyspread.spark._routing.plan_text import is_read_row_by_row, operators_of
 from keyspread.spark._routing.repeatable import PROTECTION, fingerprint, is_protected, repeatable_order
 from keyspread.spark._routing.senders import in_order
-from keyspread.spark.spread import with_worker
 
 WORKERS = 4
 
@@ -83,8 +81,13 @@ def test_both_settings_protect_and_one_alone_does_not(spark):
             assert not is_protected(spark)
 
 
-@pytest.mark.parametrize("scheme", ["planned", "look-ahead", *ONLINE])
-@pytest.mark.parametrize("more", [{}, {"weight": "value"}], ids=["plain", "weighted"])
+@pytest.mark.parametrize(
+    ("scheme", "more"),
+    [
+        *((scheme, {}) for scheme in ("planned", "look-ahead", *ONLINE)),
+        *((scheme, {"weight": "value"}) for scheme in ("planned", "look-ahead", "d-choices")),
+    ],
+)
 def test_the_order_of_rows_does_not_matter(spark, unprotected, scheme, more):
     rows = skewed(spark, 1000, 2)
     if scheme == "planned":
@@ -144,17 +147,6 @@ def test_the_fingerprint_tells_rows_apart(spark):
     found = [row[0] for row in rows.select(fingerprint(rows)).collect()]
     assert len(set(found)) == len(found) == 8
     assert found == [row[0] for row in rows.select(fingerprint(rows)).collect()]
-
-
-def test_two_columns_of_one_name(spark, unprotected):
-    rows = skewed(spark, 10).repartition(2, "id").selectExpr("key", "id AS twice", "value AS twice")
-    with pytest.raises(InputError, match="2 columns are called 'twice'; rename them"):
-        spread(rows, "key", 2, "d-choices")
-    rows = rows.toDF("key", "Twice", "twice")
-    with pytest.raises(InputError, match="2 columns are called 'Twice' or 'twice'; rename them"):
-        spread(rows, "key", 2, "d-choices")
-    with setting(spark, "spark.sql.caseSensitive", "true"):
-        assert spread(rows, "key", 2, "d-choices").count() == 10
 
 
 @pytest.mark.parametrize("length", ["0", "40"])
@@ -281,16 +273,6 @@ def test_refused_only_where_it_matters(spark, unprotected, static):
         spread(behind, "key", 2)
     with setting(spark, PROTECTION[0], "true"), setting(spark, PROTECTION[1], "true"):
         assert len(places(spread(behind, "key", 2))) == 100
-
-
-def test_a_fixed_order_is_used_as_it_is(spark, unprotected):
-    """Without a shuffle upstream, the workers are those of the simulator, and nothing is sorted."""
-    rows = skewed(spark, 600, 2)
-    routed, _ = with_worker(rows, ["key"], Routing.of(WORKERS, "d-choices", "planned"))
-    assert routed.columns == [*rows.columns, "keyspread_worker"]
-    with setting(spark, PROTECTION[0], "true"), setting(spark, PROTECTION[1], "true"):
-        expected = places(spread(rows, "key", WORKERS, "d-choices"))
-    assert places(spread(rows, "key", WORKERS, "d-choices")) == expected
 
 
 @given(

@@ -67,10 +67,6 @@ def test_load_is_even_by_weight(rows):
         assert busiest(loads) < 1.05, scheme
 
 
-def test_without_weights_the_rows_are_even_and_the_bytes_are_not(rows):
-    assert busiest(loads_by_weight(spread(rows, "key", WORKERS))) > 1.1
-
-
 def test_a_sender_of_a_partition_weighs_as_a_sender_does(rows):
     """A partition is routed as a Sender with its number routes it."""
     options = {"seed": 3}

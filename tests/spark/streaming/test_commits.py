@@ -353,8 +353,3 @@ def test_commits_without_those_before_them_are_refused():
         Committed.of([commit(), second])
     with pytest.raises(InputError, match="the commit of batch 2 is missing"):
         Committed.of([commit(), merge])
-
-
-def test_of_two_commits_of_a_batch_every_reader_takes_the_same():
-    one, two = commit(batch=0, folder="a"), commit(batch=0, folder="b")
-    assert Committed.of([one, two]).commits == Committed.of([two, one]).commits == [one]

@@ -118,10 +118,3 @@ def test_another_scheme_may_resume_from_the_checkpoint(spark, tmp_path, batches)
     seen = Query(spark, tmp_path / "in", tmp_path / "checkpoint", scheme="d-choices").run()
     assert list(seen) == [1]
     assert loads_of(seen[1]).sum() == ROWS
-
-
-def test_a_bounded_dataframe_can_use_look_ahead_too(spark, batches):
-    rows = spark.createDataFrame([(int(key),) for key in batches[0]], "key bigint").repartition(3)
-    out = spread(rows, "key", WORKERS, "look-ahead").selectExpr("key", "spark_partition_id() AS worker").collect()
-    assert sorted(row.key for row in out) == sorted(batches[0].tolist())
-    assert loads_of([tuple(row) for row in out]).max() <= ROWS / WORKERS + 3

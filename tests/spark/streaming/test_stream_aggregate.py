@@ -144,13 +144,6 @@ def latest(rows, key=by_key):
     return list({key(row): row for row in rows}.values())
 
 
-def test_tags_lead_where_spark_hashes_them(spark):
-    for many in (1, 3, 8, 50):
-        tags = ", ".join(map(str, tags_of(many)))
-        found = spark.sql(f"SELECT transform(array({tags}), t -> pmod(hash(t), {many})) AS places").collect()[0]
-        assert found.places == list(range(many))
-
-
 @pytest.mark.parametrize("operator", [Reach, ColumnReach])
 def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, operator):
     """Batches of any size, one of them empty; the query is restarted, also with another scheme."""
@@ -163,7 +156,9 @@ def test_running_totals_after_any_cuts_and_restarts(streaming, tmp_path, operato
     assert_alike(latest(seen), plain(streaming.read.parquet(str(tmp_path / "in")), REACH, "key"), by_key)
 
 
-@pytest.mark.parametrize(("slide", "operator"), [(None, Reach), ("4 seconds", ColumnReach)])
+@pytest.mark.parametrize(
+    ("slide", "operator"), [pytest.param(None, Reach, marks=pytest.mark.slow), ("4 seconds", ColumnReach)]
+)
 def test_windows_equal_those_of_spark_itself(streaming, tmp_path, slide, operator):
     """Rows are late, too late, or on the edge of a window; a key is hot in one window only; a window has no rows."""
     for number, begin in enumerate((0, 30, 90)):
@@ -182,16 +177,7 @@ def test_windows_equal_those_of_spark_itself(streaming, tmp_path, slide, operato
     assert_alike([row.asDict(True) for row in found], expected, by_window)
 
 
-def test_windows_as_they_change(streaming, tmp_path):
-    for number in range(3):
-        put(tmp_path / "in", number, drawn(number, 100, 5.0 * number, late=0))
-    stream = stream_of(streaming, tmp_path / "in").withWatermark("time", "1 minute")
-    windows = aggregate(stream, "key", ColumnReach(), WORKERS, window="10 seconds", mode="update")
-    found = run(windows, tmp_path / "windows", "update")
-    expected = plain(streaming.read.parquet(str(tmp_path / "in")), REACH, F.window("time", "10 seconds"), "key")
-    assert_alike(latest(found, by_window), expected, by_window)
-
-
+@pytest.mark.slow
 def test_a_key_of_columns(streaming, tmp_path):
     """Expressions are named as `groupBy` names them."""
     for number in range(2):
@@ -232,6 +218,7 @@ class TypedReach(Reach):
         return state
 
 
+@pytest.mark.slow
 def test_a_restart_with_another_time_zone_and_a_key_that_is_never_null(streaming, tmp_path):
     """The key is a time, so its Arrow type depends on the session; another operator is refused."""
     keyed = F.date_trunc("minute", "time").alias("minute")
@@ -250,6 +237,7 @@ def test_a_restart_with_another_time_zone_and_a_key_that_is_never_null(streaming
         run(aggregate(rows, "minute", TypedReach(0), WORKERS), checkpoint, "update")
 
 
+@pytest.mark.slow
 def test_the_state_of_worker_w_is_in_state_partition_w(streaming, tmp_path):
     put(tmp_path / "in", 0, drawn(0, 200))
     run(aggregate(stream_of(streaming, tmp_path / "in"), "key", Reach(), WORKERS), tmp_path / "c", "update")
@@ -286,6 +274,7 @@ def test_a_checkpoint_of_other_types_is_refused_at_the_start(streaming, tmp_path
     assert start("int(value)")  # the old query goes on
 
 
+@pytest.mark.slow
 def test_a_restart_with_another_number_of_workers_is_refused_where_no_state_is_read(streaming, tmp_path):
     """With one worker, the rows of a key come to state partition 0. Its old state, in partition 1 or 2, is not read."""
     rows = [row for row in drawn(0, 200) if hash_keys([row[1] or ""]).view("uint64")[0] % WORKERS and row[1]]

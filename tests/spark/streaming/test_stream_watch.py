@@ -17,7 +17,7 @@ from keyspread.errors import InputError
 from keyspread.evaluation import metrics
 from keyspread.planned import look_ahead
 from keyspread.spark import StreamWatch, Watch, spread
-from keyspread.spark.stream_watch import BatchSeen, JsonLines, count_hottest
+from keyspread.spark.stream_watch import JsonLines, count_hottest
 from keyspread.spark.watch import read_hottest
 from keyspread.streams import DriftingZipfStream
 
@@ -141,11 +141,6 @@ def test_hottest_keys_of_every_type(spark, key, texts):
     found = read_hottest(rows.agg(counted).collect()[0]["hottest"])
     assert dict(found) == texts
     assert [count for _, count in found] == [5, 4, 1]
-
-
-def test_a_batch_without_rows():
-    nothing = BatchSeen(np.zeros(2, np.int64), query="q", batch=1, time="", seconds=0.1, head=0)
-    assert (nothing.to_dict()["imbalance"], nothing.to_dict()["hottest"]) == (0.0, [])
 
 
 def test_bad_input(spark):

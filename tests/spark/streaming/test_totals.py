@@ -1,7 +1,6 @@
 """`Totals`: every batch counts once, on every file system that Spark knows, and nothing is ever left out silently."""
 
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -156,14 +155,6 @@ def test_through_foreach_batch_and_a_new_checkpoint_is_refused(spark, static, tm
         totals()(bounded, 0)
 
 
-def test_states_that_are_pickled(spark, static, tmp_path):
-    totals, batches = Totals(str(tmp_path), F.col("k"), Reach(), 2, "d-choices"), [batch_of(spark, n) for n in (0, 1)]
-    for number, rows in enumerate(batches):
-        for _ in range(2):
-            totals(rows, number)
-    assert found(totals, spark) == plain(batches)
-
-
 @pytest.mark.connect
 @pytest.mark.parametrize(
     "address",
@@ -176,14 +167,6 @@ def test_addresses(spark, static, tmp_path, address):
     assert found(Totals(address.format(tmp_path), "k", COUNT, 2), spark) == plain(batches)
     folder = tmp_path / address.format("").rpartition(":")[2].lstrip("/")
     assert len(files(folder, "slot-0/commits/*")) == 2
-
-
-def test_a_relative_path_is_what_spark_takes_it_for(spark, static, tmp_path):
-    name = os.path.relpath(tmp_path / "t")  # the tests and their Spark were started in the same folder
-    totals = Totals(name, "k", COUNT, 2)
-    totals(batch_of(spark, 0), 0)
-    assert found(totals, spark) == plain([batch_of(spark, 0)])
-    assert (tmp_path / "t" / "slot-0").is_dir()
 
 
 @pytest.mark.connect

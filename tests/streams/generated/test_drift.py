@@ -67,47 +67,16 @@ def test_never_changes():
     assert DriftingZipfStream(1.0, 1000, 12, every=3, hottest=50).law().draw(0, 12).tolist() == first
 
 
-def test_no_key_is_lost_or_doubled():
-    law = DriftingRanks(1.0, 300, every=1, hottest=100, seed=9)
-    for phase in (1, 2, 50, 3):
-        assert sorted(law.key_of(phase).tolist()) == list(range(301))
-
-
-def test_the_law_stays_while_the_keys_change():
-    stream = DriftingZipfStream(1.4, 1000, 400_000, every=100_000, seed=1)
-    parts = stream.hashes().reshape(4, -1)
-    leaders, shares = [], []
-    for part in parts:
-        keys, counts = np.unique(part, return_counts=True)
-        leaders.append(keys[counts.argmax()])
-        shares.append(counts.max() / part.size)
-    assert len(set(leaders)) == 4
-    assert shares == pytest.approx([shares[0]] * 4, rel=0.03)
-
-
-def test_without_hot_ranks_or_a_second_stretch_it_is_a_zipf_stream():
-    plain = ZipfStream(1.2, 500, 1000, 5).hashes()
-    assert (DriftingZipfStream(1.2, 500, 1000, every=10, hottest=0, seed=5).hashes() == plain).all()
-    assert (DriftingZipfStream(1.2, 500, 1000, every=1000, seed=5).hashes() == plain).all()
-
-
 GOOD = {"skew": 1.0, "keys": 200, "messages": 10, "every": 5, "hottest": 100, "redrawn": 0.5, "seed": 0}
 
 
 @pytest.mark.parametrize(
     ("parameter", "value", "message"),
     [
-        ("skew", -1, "skew must not be negative, got -1"),
-        ("skew", float("nan"), "skew must be a finite number, got nan"),
-        ("keys", 0, "keys must be at least 1, got 0"),
         ("keys", 99, "hottest must be at most the number of keys, 99, got 100"),
-        ("messages", -1, "messages must be at least 0, got -1"),
         ("every", 0, "every must be at least 1, got 0"),
-        ("every", 2.5, "every must be a whole number, got 2.5"),
         ("hottest", -1, "hottest must be at least 0, got -1"),
         ("redrawn", 0, "redrawn is a share .*, got 0"),
-        ("redrawn", 1.5, "redrawn is a share .*, got 1.5"),
-        ("seed", -1, "seed must be at least 0, got -1"),
     ],
 )
 def test_what_is_refused(parameter, value, message):

@@ -44,32 +44,6 @@ def test_probabilities(skew, keys):
         assert law[0] / law[1] == pytest.approx(2**skew)
 
 
-@pytest.mark.parametrize(
-    ("skew", "first", "workers", "head"),
-    [(0.8, 0.0369, 50, 16), (1.4, 0.3286, 100, 38), (2.0, 0.6080, 50, 12)],
-)
-def test_probabilities_of_ten_thousand_keys(skew, first, workers, head):
-    law = zipf_probabilities(skew, 10_000)
-    assert law[0] == pytest.approx(first, abs=5e-5)
-    assert int((law >= 1 / (5 * workers)).sum()) == head
-
-
-@pytest.mark.parametrize("skew", [0.5, 1.4, 2.0])
-@pytest.mark.parametrize("keys", [10, 100_000])
-def test_frequencies_follow_the_law(skew, keys):
-    messages = 400_000
-    stream = zipf(skew, keys, messages, seed=3)
-    law = zipf_probabilities(skew, keys)[:10]
-    seen = np.array([(stream == key).sum() for key in hash_keys(range(1, 11))]) / messages
-    # Five standard deviations of a binomial share.
-    assert (np.abs(seen - law) < 5 * np.sqrt(law * (1 - law) / messages)).all()
-
-
-def test_same_seed_same_stream_and_other_seed_another():
-    assert (zipf(1.2, 100, 1000, seed=5) == zipf(1.2, 100, 1000, seed=5)).all()
-    assert (zipf(1.2, 100, 1000, seed=5) != zipf(1.2, 100, 1000, seed=6)).any()
-
-
 def test_a_shorter_stream_is_the_beginning_of_a_longer_one():
     # The length is not a multiple of the chunks in which the stream is drawn.
     assert (zipf(0.9, 5000, 300_000)[:200_001] == zipf(0.9, 5000, 200_001)).all()
@@ -81,24 +55,13 @@ def test_never_changes():
     assert zipf(1.0, 1000, 6, seed=0).tolist() == first.tolist()
 
 
-def test_one_key_and_no_message():
-    assert zipf(1.4, 1, 3).tolist() == hash_keys([1, 1, 1]).tolist()
-    assert zipf(1.4, 10, 0).shape == (0,)
-    assert zipf(1.4, 10, 0).dtype == np.int64
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((-0.1, 10, 10), "skew must not be negative, got -0.1"),
         ((math.nan, 10, 10), "skew must be a finite number, got nan"),
-        ((math.inf, 10, 10), "skew must be a finite number, got inf"),
-        (("steep", 10, 10), "skew must be a number, got 'steep'"),
         ((1.0, 0, 10), "keys must be at least 1, got 0"),
-        ((1.0, 2.5, 10), "keys must be a whole number, got 2.5"),
         ((1.0, 2**31, 10), "keys must be at most 100000000"),
-        ((1.0, 10, -1), "messages must be at least 0, got -1"),
-        ((1.0, 10, 10, -1), "seed must be at least 0, got -1"),
     ],
 )
 def test_what_is_refused(arguments, message):

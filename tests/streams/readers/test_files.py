@@ -58,11 +58,6 @@ def test_patterns(folder, pattern, keys):
     assert keys_of(read_stream(folder / pattern, format="tsv")) == list(keys)
 
 
-def test_a_name_that_only_looks_like_a_pattern(write):
-    write(b"1\ta\n", "a.tsv")
-    assert read_stream(write(b"2\tb\n", "[a].tsv")).times.tolist() == [2]
-
-
 def test_progress_is_the_sum_over_all_files(folder, monkeypatch):
     monkeypatch.setattr(files, "_BLOCK", 1 << 16)
     packed = gzip.compress(os.urandom(300_000).hex().encode().replace(b"0", b"\n1\tk"))
@@ -79,10 +74,6 @@ def test_a_compression_is_known_by_its_bytes_not_its_name(tmp_path, compression)
     with pa.CompressedOutputStream(str(tmp_path / "a.tsv"), compression) as file:
         file.write(b"\xef\xbb\xbf1\ta\n2\tb")
     assert keys_of(read_stream(tmp_path / "a.tsv")) == ["a", "b"]
-
-
-def test_gzip_of_several_members(write):
-    assert keys_of(read_stream(write(gzip.compress(b"1\ta\n2\t") + gzip.compress(b"b\n")))) == ["a", "b"]
 
 
 PACKED = gzip.compress(b"".join(b"%d\tkey %d\n" % (number, number) for number in range(1000)), mtime=0)
@@ -122,14 +113,6 @@ def test_memory_is_a_few_blocks_not_the_file(write, monkeypatch):
         read_stream(write(b"1\ta\n" + b"x" * (1 << 19)))
 
 
-def test_limit_stops_in_the_middle(write):
-    path = write(b"bad\n1\ta\n2\tb\n3\ta\n4\tc\n")
-    assert read_stream(path, limit=2).times.tolist() == [1, 2]
-    assert read_stream(path, limit=100).times.tolist() == [1, 2, 3, 4]
-    with pytest.raises(InputError, match="limit must be at least 1, got 0"):
-        read_stream(path, limit=0)
-
-
 def test_keys_of_two_types_in_one_stream(write):
     first = write(b'{"k": 7}\n', "folder/1.json")
     second = write(b'{"k": "7"}\n', "folder/2.json")
@@ -142,12 +125,6 @@ def test_keys_of_two_types_in_one_stream(write):
     write(b'{"k": null}\n', "folder/2.json")
     write(b'{"k": 8}\n', "folder/3.json")
     assert keys_of(read_stream(first.parent, key="k")) == ["7", "null", "8"]
-
-
-def test_a_long_malformed_line_is_shown_in_part(write):
-    malformed = read_stream(write(b"1\ta\n" + b"x" * 10_000)).malformed
-    assert len(malformed.first) < 100
-    assert malformed.first.endswith("x…'")
 
 
 @pytest.mark.parametrize(
@@ -185,10 +162,6 @@ def test_no_files(tmp_path):
             read(tmp_path)
 
 
-def test_the_format_that_is_named_wins(write):
-    assert read_stream(write(b"1\ta,b\n", "stream.csv"), format="tsv").times.tolist() == [1]
-
-
 @pytest.mark.parametrize(
     ("name", "messages", "keys", "share", "hottest"),
     [
@@ -197,6 +170,7 @@ def test_the_format_that_is_named_wins(write):
         ("flights3m_origin", 3_000_000, 229, 5.54, "ORD"),
     ],
 )
+@pytest.mark.slow
 def test_real_streams(shared_data, name, messages, keys, share, hottest):
     stream = read_stream(shared_data / f"{name}.tsv.gz", strict=True)
     assert len(stream.hashes) == len(stream.times) == messages

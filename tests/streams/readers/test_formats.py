@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from keyspread.errors import InputError
 from keyspread.hashing import NULL_HASH, hash_keys
 from keyspread.streams import Malformed, files, formats, read_stream
-from keyspread.streams.formats import cashtags, column_times, moment, words
+from keyspread.streams.formats import column_times, moment, words
 
 NUMBER = rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 
@@ -161,12 +161,6 @@ def test_json(tmp_path_factory, data, kinds, block, timed):
 )
 def test_words(text, keys):
     assert words(text) == keys
-
-
-def test_cashtags():
-    assert cashtags("$aapl,$BRK.B $RDS_a $AAPL.Nice $100 $A1 $ABCDEFG $CAFÉ $BRK.B2") == [
-        *("AAPL", "BRK.B", "RDS_A", "AAPL", "BRK")
-    ]
 
 
 def test_tweets_as_text_or_json(write):
