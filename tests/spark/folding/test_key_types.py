@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import types as T
 
 from keyspread import InputError
-from keyspread.folding.types import check_key_types
+from keyspread.spark._folding.operator_parts import check_key_types
 
 MONTHS = T.YearMonthIntervalType()
 REFUSED = {

@@ -19,9 +19,9 @@ from frames import setting, skewed
 from keyspread import Operator
 from keyspread.errors import InputError
 from keyspread.folding.states import groups_of
-from keyspread.folding.types import as_stored, check_key_types
+from keyspread.folding.types import as_stored
 from keyspread.spark import aggregate
-from keyspread.spark._folding.operator_parts import OperatorError, OperatorParts
+from keyspread.spark._folding.operator_parts import OperatorError, OperatorParts, check_key_types
 from keyspread.spark._routing.keys import equal_as_spark_sees
 
 pytestmark = pytest.mark.usefixtures("static")
