@@ -1,6 +1,7 @@
 """Groups: the rows of a table that have the same key, as numbers. No engine."""
 
 import math
+import os
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -90,7 +91,7 @@ class OperatorError(KeyspreadError):
     """A user's operator failed; the message names the step and the key."""
 
 
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 def place_of(problem: BaseException) -> str:
