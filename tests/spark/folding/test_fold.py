@@ -398,7 +398,7 @@ import pyarrow as pa
 fold, finish = pickle.load(sys.stdin.buffer)
 ones = pa.array([1] * 20)
 (result,) = finish(fold(iter([pa.record_batch([ones, ones, ones], names=["_0", "_1", "_2"])])))
-unwanted = ("numba", "pandas", "keyspread.spark", "keyspread.kernels")
+unwanted = ("numba", "llvmlite", "keyspread.spark", "keyspread.kernels")
 print(result.to_pylist(), [name for name in sys.modules if name.startswith(unwanted)])
 """
     packed = cloudpickle.dumps((fold, finish))
