@@ -20,6 +20,7 @@ from keyspread.folding.states import (
     chunks_of,
     groups_of,
     numbered_table,
+    place_of,
 )
 from keyspread.folding.types import as_stored, is_stored_as, stored_schema
 from keyspread.operators import ColumnOperator
@@ -79,9 +80,8 @@ class ColumnStates(KeyedStates):
         try:
             found = getattr(self._operator, step)(given, list(self._keys))
         except Exception as problem:
-            raise self._error(
-                f".{step} failed for {given.num_rows} rows: {' '.join(repr(problem).split())}"
-            ) from problem
+            text = f"{type(self._operator).__name__}.{step} failed for {given.num_rows} rows"
+            raise OperatorError(f"{place_of(problem)}{text}: {' '.join(repr(problem).split())}") from problem
         kinds = [*head.schema.types[1 : self.width], *fields.types]
         wanted = pa.schema(list(zip([*self._keys, *fields.names], kinds, strict=True)))
         return self._typed(step, found, wanted)
@@ -161,6 +161,7 @@ class ColumnTable:
         self._own = own
         self._held: list[pa.Table] = []
         self._rows, self._limit = 0, MOST_STATES
+        self._bytes, self._bytes_limit = 0, MOST_BYTES
         self.is_full = False
         """Whether its states should be taken before more rows are added: there are many, or they are large."""
 
@@ -174,11 +175,12 @@ class ColumnTable:
         states = self._own.partial(rows)
         self._held.append(states)
         self._rows += states.num_rows
-        if self._rows > self._limit:
+        self._bytes += states.nbytes
+        if self._rows > self._limit or self._bytes > self._bytes_limit:
             folded = self._own.fold(pa.concat_tables(self._held))
-            self._held, self._rows = [folded], folded.num_rows
-            self._limit = max(MOST_STATES, 2 * self._rows)
-            self.is_full = self._rows > MOST_STATES or folded.nbytes > MOST_BYTES
+            self._held, self._rows, self._bytes = [folded], folded.num_rows, folded.nbytes
+            self._limit, self._bytes_limit = max(MOST_STATES, 2 * self._rows), max(MOST_BYTES, 2 * self._bytes)
+            self.is_full = self._rows > MOST_STATES or self._bytes > MOST_BYTES
 
     def taken(self) -> Iterator[pa.Table]:
         """Yield the states, one per key, and be empty again."""

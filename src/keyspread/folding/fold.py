@@ -1,7 +1,8 @@
 """Rows and states in one table, because an exchange of Spark has one schema. No engine.
 
 The columns: the hash of the key, the key, whether it is a row, the state, the columns of the row. What a row of this
-table is not is null. They are named by number, as those of all tables of states are.
+table is not is null. They are named by number, as those of all tables of states are. The key has its stored types:
+Spark wants all batches of a task to have the same types.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from keyspread.folding.states import Groups, Ints, KeyedStates, numbered_table
+from keyspread.folding.types import as_stored
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,14 @@ class MixedRows:
         """Return rows (the hash, the key, all columns) as mixed rows."""
         count = rows.num_rows
         nothing = [pa.nulls(count, kind) for kind in self.states]
-        return numbered_table([*rows.columns[: self.width], _flags(count, True), *nothing, *rows.columns[self.width :]])
+        key = as_stored(rows.select(range(self.width))).columns
+        return numbered_table([*key, _flags(count, True), *nothing, *rows.columns[self.width :]])
 
     def of_states(self, states: pa.Table, rows: Sequence[pa.DataType]) -> pa.Table:
         """Return states (the hash, the key, the state) as mixed rows, with these types of the columns of rows."""
         count = states.num_rows
         nothing = [pa.nulls(count, kind) for kind in rows]
+        states = as_stored(states)
         key, state = states.columns[: self.width], states.columns[self.width :]
         return numbered_table([*key, _flags(count, False), *state, *nothing])
 
@@ -102,7 +106,7 @@ def finish_mixed(own: KeyedStates, tables: Iterable[pa.Table]) -> Iterator[pa.Ta
     for table in tables:
         rows, states = mixed.split(table)
         made = list(own.make(rows.combine_chunks().to_batches()))
-        yield own.finish(own.fold(pa.concat_tables([*made, *([states] if states.num_rows else [])])))
+        yield own.finish(own.fold(pa.concat_tables([*made, *([as_stored(states)] if states.num_rows else [])])))
 
 
 def _of_groups(groups: Groups, chosen: np.ndarray) -> tuple[Ints, Groups]:

@@ -21,6 +21,7 @@ from keyspread.folding.states import (
     columns_of,
     hashable,
     numbered_table,
+    place_of,
 )
 from keyspread.folding.types import as_stored, comparable_values, stored_schema
 from keyspread.operators import Operator
@@ -112,7 +113,8 @@ class OperatorStates(KeyedStates):
         return numbered_table([*table.columns[1 : self.width], *columns])
 
     def _failed(self, step: str, key: str, problem: Exception) -> OperatorError:
-        return OperatorError(f"{type(self._operator).__name__}.{step} failed for key {key}: {problem!r}")
+        name = type(self._operator).__name__
+        return OperatorError(f"{place_of(problem)}{name}.{step} failed for key {key}: {problem!r}")
 
     def _keys(self, head: pa.Table) -> Iterator[Any]:
         """Return the keys as values that can be compared; as in Spark, null equals null and NaN equals NaN."""
@@ -127,12 +129,14 @@ class OperatorTable:
         self._states = dict[Any, Any]()
         self._heads: list[pa.Table] = []  # hash and key of each state, in the order of the states
         self._bytes_of_a_state = 0.0
+        self._bytes_added = 0  # of rows, since all states were measured
+        self._has_large_states = False
 
     @property
     def is_full(self) -> bool:
         """Whether its states should be taken before more rows are added: there are many, or they are large."""
         count = len(self._states)
-        return count > MOST_STATES or count * self._bytes_of_a_state > MOST_BYTES
+        return self._has_large_states or count > MOST_STATES or count * self._bytes_of_a_state > MOST_BYTES
 
     def worth_adding(self, counts: Ints, row_bytes: float, hot: float) -> npt.NDArray[np.bool_]:
         """Tell for each key of a batch whether a call costs less than moving its rows, and its state is smaller."""
@@ -149,14 +153,21 @@ class OperatorTable:
             states = list(self._states.values())[-_LOOKED_AT:]
             made = own.table_of(self._heads[-1].slice(max(0, len(new) - len(states))), states[-len(new) :])
             self._bytes_of_a_state = max(self._bytes_of_a_state, made.nbytes / made.num_rows)
+        self._bytes_added += rows.nbytes
+        if self._bytes_added > MOST_BYTES / 2:  # states may have grown by as much
+            self._bytes_added = 0
+            self._has_large_states = sum(table.nbytes for table in self._tables()) > MOST_BYTES / 2
 
     def taken(self) -> Iterator[pa.Table]:
         """Yield the states, a few thousand at a time, as they may be large."""
-        states, heads = list(self._states.values()), self._heads
+        yield from self._tables()
         self._states, self._heads = {}, []
-        if not states:
+        self._bytes_added, self._has_large_states = 0, False
+
+    def _tables(self) -> Iterator[pa.Table]:
+        if not self._states:
             return
-        head = pa.concat_tables(heads)
+        states, head = list(self._states.values()), pa.concat_tables(self._heads)
         for begin in range(0, len(states), _ROWS):
             yield self._own.table_of(head.slice(begin, _ROWS), states[begin : begin + _ROWS])
 

@@ -1,10 +1,13 @@
 """Groups: the rows of a table that have the same key, as numbers. No engine."""
 
 import math
+import os
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any, Protocol
 
 import numpy as np
@@ -86,6 +89,21 @@ KeyOf = Callable[[int], str]
 
 class OperatorError(KeyspreadError):
     """A user's operator failed; the message names the step and the key."""
+
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+
+
+def place_of(problem: BaseException) -> str:
+    """Return the file and line in the user's code where it failed, to begin a message with; nothing if not there.
+
+    Spark drops the traceback of a cause, so the message is all that the user sees.
+    """
+    frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(problem.__traceback__)][1:]
+    if not frames or frames[0][0].startswith(_PACKAGE):
+        return ""
+    file = frames[0][0]
+    return f"{file}, line {[line for name, line in frames if name == file][-1]}: "
 
 
 class StateColumns(Protocol):

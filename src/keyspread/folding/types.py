@@ -5,12 +5,12 @@ may be null. A state outlives the session, so it is kept in one form: times in U
 """
 
 import math
+import sys
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from keyspread.hashing import is_binary_view, is_string_view
@@ -165,7 +165,8 @@ def _size(number: Any) -> Any:
 
 def _check_time(value: date, kind: pa.DataType) -> None:
     """Refuse a date or time of Python or pandas that would be stored as another one."""
-    if value is pd.NaT:
+    pandas = sys.modules.get("pandas")  # not imported for this: a worker that never saw pandas has none of its values
+    if pandas is not None and value is pandas.NaT:
         raise ValueError("NaT is no time; use None")
     if pa.types.is_date(kind) and isinstance(value, datetime):
         raise ValueError(f"{value!r} is a time, not a date; use its date()")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from inspect import isfunction
 from typing import Any
 
 import pyarrow as pa
@@ -14,25 +15,31 @@ from keyspread.operators import OPERATORS, AnyOperator
 from keyspread.planned.plan import Plan
 from keyspread.sender.registry import LOOK_AHEAD, PLANNED
 from keyspread.sender.settings import Settings
-from keyspread.spark._engine.capabilities import has_python_state, transform_with_state
-from keyspread.spark._folding.input_splits import tasks_of
+from keyspread.spark._engine.capabilities import has_python_state, is_column, transform_with_state
+from keyspread.spark._folding.input_splits import slots_of, tasks_of
 from keyspread.spark._folding.operator_parts import WATERMARK, OperatorParts, Windows
 from keyspread.spark._routing.exchange import move
 from keyspread.spark._routing.keys import Key, KeyColumn, column, free_name, key_columns, key_texts
-from keyspread.spark._routing.options import Routing, Watching, Way, Weight
+from keyspread.spark._routing.options import Routing, Watching, Way, Weight, checked_workers
+from keyspread.spark._routing.repeatable import repeatable_order
 from keyspread.spark._streaming.state import StateRules, check_settings, packer, processor, unpacker
 from keyspread.spark.spread import with_worker
 from keyspread.spark.stream_watch import StreamWatch
 from keyspread.spark.watch import Watch
 
 _CALLERS_SCHEME = "the caller chose this scheme"
+_SKELETON = (
+    "write class Mine(keyspread.Operator): schema = 'total double'; def zero(self): …; "
+    "def update(self, state, rows): …; def merge(self, state, other): …; "
+    "def finish(self, state): return {'total': …}, and pass Mine()"
+)
 
 
 def aggregate(
     df: DataFrame,
     key: Key,
     operator: AnyOperator,
-    workers: int,
+    workers: int | None = None,
     scheme: str | None = None,
     *,
     window: str | None = None,
@@ -71,7 +78,7 @@ def aggregate(
         df: The rows, bounded or a stream.
         key: The name of a column, a Column, or a list of them.
         operator: An `Operator` or a `ColumnOperator`.
-        workers: The number of workers.
+        workers: The number of workers, by default `spark.sql.shuffle.partitions`.
         scheme: The rule that picks the worker of a row, as in `spread`; None lets the library decide.
         window: The length of a window, such as "10 minutes".
         slide: The time between the starts of two windows; by default they do not overlap.
@@ -100,9 +107,12 @@ def aggregate(
     >>> print(watch.way)
     fold: every task folds its own rows
     """
+    if not hasattr(df, "sparkSession"):
+        raise InputError(f"df must be a DataFrame of Spark, got {type(df).__name__}: spark.createDataFrame makes one")
     check_operator(operator, key, window)
+    default = plan.workers if workers is None and isinstance(plan, Plan) else workers
     routing = Routing.of(
-        workers,
+        checked_workers(df.sparkSession, default),
         scheme,
         LOOK_AHEAD if df.isStreaming else PLANNED,
         plan=plan,
@@ -133,18 +143,20 @@ def aggregate(
     rows = df if windows is None else windows.on(df)
     parts = OperatorParts(rows, columns, operator, windows)
     if chosen is None:
-        return _folded(df, columns, parts, windows, routing)
+        slots = slots_of(df.sparkSession) if workers is None else None
+        return _folded(df, columns, parts, windows, routing, min(slots or routing.workers, routing.workers))
     return parts.result(partial(rows, [*([] if windows is None else [windows.name]), *columns], parts, routing))
 
 
 def _folded(
-    df: DataFrame, key: list[KeyColumn], parts: OperatorParts, windows: Windows | None, routing: Routing
+    df: DataFrame, key: list[KeyColumn], parts: OperatorParts, windows: Windows | None, routing: Routing, enough: int
 ) -> DataFrame:
-    """Return the result of rows that are folded before they move by key."""
+    """Return the result of rows that are folded before they move by key, in at least `enough` tasks if it is known."""
     workers, watch = routing.workers, routing.watch
-    tasks, uneven = tasks_of(df, workers)
-    if uneven is not None:
-        df = df.repartition(workers)
+    tasks, uneven = tasks_of(df, enough)
+    # A watch counts the rows of each task, so it needs to know how many tasks there are.
+    if uneven is not None and _is_repeatable(df, refuse=watch is not None):
+        df, tasks = df.repartition(workers), workers
     if watch is not None:  # a worker is a task that folds
         worker = free_name(df, "worker")
         seen = df.withColumn(worker, F.spark_partition_id())
@@ -152,6 +164,17 @@ def _folded(
     how = "every task folds its own rows" if uneven is None else f"rows were spread evenly first, because {uneven}"
     _say(watch, Way("fold", how), df)
     return parts.folded(df if windows is None else windows.on(df), workers)
+
+
+def _is_repeatable(df: DataFrame, refuse: bool) -> bool:
+    """Return whether an even exchange loses no row if a task runs again; rows that are folded in place need none."""
+    try:
+        repeatable_order(df)
+    except InputError:
+        if refuse:
+            raise
+        return False
+    return True
 
 
 def partial(
@@ -174,6 +197,9 @@ def check_operator(operator: Any, key: Any, window: str | None = None) -> None:
         return
     if isinstance(operator, type) and issubclass(operator, OPERATORS):
         raise InputError(f"operator must be an Operator, got the class: write {operator.__name__}()")
+    if not isinstance(operator, (str, Mapping, list, tuple)) and not is_column(operator):
+        what = f"the function {operator.__name__}" if isfunction(operator) else f"{operator!r:.60}".splitlines()[0]
+        raise InputError(f"operator must be an Operator or a ColumnOperator, got {what}: {_SKELETON}")
     keys = [*([] if window is None else [f"F.window(…, {window!r})"]), _in_python(key)]
     if isinstance(operator, Mapping) and any("(" in str(call) for call in operator.values()):
         calls = ", ".join(f"{_in_python(call, 'F.expr({!r})')}.alias({name!r})" for name, call in operator.items())

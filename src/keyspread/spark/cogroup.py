@@ -14,13 +14,13 @@ from keyspread.checks import checked_threshold
 from keyspread.errors import InputError
 from keyspread.spark._engine.capabilities import described, schema_of_ddl
 from keyspread.spark._engine.failures import why
-from keyspread.spark._joining.assembly import checked_workers
 from keyspread.spark._joining.counting import SIDES, Work, count_sides
 from keyspread.spark._joining.keys import Kind, On, join_keys
 from keyspread.spark._joining.numbering import Numbers, numbers_of
 from keyspread.spark._joining.plan import JoinPlan, plan_of_counts
 from keyspread.spark._joining.sides import with_salts
 from keyspread.spark._routing.keys import check_frame, free_name, type_of
+from keyspread.spark._routing.options import checked_workers
 
 
 def cogroup(

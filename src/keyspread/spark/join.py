@@ -9,12 +9,12 @@ from keyspread import checks
 from keyspread.checks import checked_threshold
 from keyspread.errors import InputError
 from keyspread.spark._engine.capabilities import described
-from keyspread.spark._joining.assembly import Condition, Join, check_condition, checked_workers, shuffle_partitions
+from keyspread.spark._joining.assembly import Condition, Join, check_condition
 from keyspread.spark._joining.counting import SIDES, Work, count_sides
 from keyspread.spark._joining.keys import Kind, On, join_keys, kind_of
 from keyspread.spark._joining.plan import JoinPlan, plan_of_counts
 from keyspread.spark._routing.keys import check_frame, column
-from keyspread.spark._routing.options import Way
+from keyspread.spark._routing.options import Way, checked_workers, shuffle_partitions
 from keyspread.spark._routing.plan_text import Operator, operators_of, physical_plan, reads_live_rows
 from keyspread.spark._routing.repeatable import unrepeatable
 from keyspread.spark.watch import Watch

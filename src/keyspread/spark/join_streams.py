@@ -5,11 +5,12 @@ import warnings
 from pyspark.sql import DataFrame
 
 from keyspread.errors import InputError
-from keyspread.spark._joining.assembly import Condition, Join, check_condition, shuffle_partitions
+from keyspread.spark._joining.assembly import Condition, Join, check_condition
 from keyspread.spark._joining.counting import SIDES
 from keyspread.spark._joining.keys import Kind, On, join_keys, kind_of
 from keyspread.spark._joining.plan import JoinPlan
 from keyspread.spark._routing.keys import check_frame
+from keyspread.spark._routing.options import shuffle_partitions
 from keyspread.spark.join import check_purpose
 
 

@@ -1,5 +1,6 @@
 """Folding where the rows are: the same result for any rows, sizes of batches and of tables, and one pass over them."""
 
+import subprocess
 import sys
 from collections import defaultdict
 from contextlib import ExitStack
@@ -24,7 +25,9 @@ from keyspread.folding.column_states import ColumnStates
 from keyspread.folding.fold import finish_mixed, fold_where_rows_are
 from keyspread.folding.operator_states import OperatorStates
 from keyspread.folding.states import numbered
+from keyspread.operators import Count
 from keyspread.spark import Watch, aggregate
+from keyspread.spark._folding.operator_parts import in_batches
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -145,6 +148,20 @@ def test_the_table_of_a_task_is_bounded(monkeypatch):
             sent = list(fold_where_rows_are(OWN["by key"](), WORKERS, batches_of(keys, 80)))
             assert max(one.num_rows for one in sent) <= 60
             assert sum(one.num_rows for one in sent) == 200
+
+
+@pytest.mark.parametrize("large", [{"MOST_STATES": 50_000, "MOST_BYTES": 20_000}, {"MOST_STATES": 2}])
+@pytest.mark.parametrize("kind", OWN)
+def test_states_that_grow_are_sent_on(kind, large, monkeypatch):
+    """A state may be as large as all rows of its key, and a few keys have all rows."""
+    for module in (operator_states, column_states):
+        for name, value in large.items():
+            monkeypatch.setattr(module, name, value)
+    keys = [f"k{number % 4}" for number in range(20_000)]
+    sent = list(fold_where_rows_are(OWN[kind](), WORKERS, batches_of(keys, 400)))
+    assert sum(sum(map(len, filter(None, one.column(4).to_pylist()))) for one in sent) == 20_000
+    assert max(one.nbytes for one in sent) < 120_000
+    assert len(sent) > 3
 
 
 # On Spark
@@ -271,3 +288,131 @@ def test_options_of_a_scheme_need_one(spark):
     for options in ({"weight": "id"}, {"threshold": 0.1}):
         with pytest.raises(InputError, match=f"{next(iter(options))}= has no effect without a scheme"):
             aggregate(keyed(spark, "id % 7"), "key", Sum(), WORKERS, **options)
+
+
+def test_no_rows_are_no_keys(spark):
+    assert aggregate(keyed(spark, "id % 7").filter("id < 0"), "key", Sum(), WORKERS).collect() == []
+
+
+KEYS = {
+    "timestamp": "timestamp_seconds({0})",
+    "struct": "struct({0} AS a, timestamp_seconds({0}) AS b)",
+    "array": "array(timestamp_seconds({0}))",
+    "structs": "array(struct(cast({0} AS string) AS s))",
+    "string": "cast({0} AS string)",
+    "binary": "cast(cast({0} AS string) AS binary)",
+    "decimal": "cast({0} AS decimal(20, 3))",
+    "NaN": "CASE WHEN id % 3 = 0 THEN double('NaN') WHEN id % 2 = 0 THEN -0.0D ELSE 0.0D END",
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_states_and_rows_of_a_task_have_the_same_types(spark, key):
+    """Hot keys move as states, others as rows, in one stream of batches: in other zones, as large types."""
+    settings = {
+        "spark.sql.session.timeZone": "Europe/Berlin",
+        "spark.sql.execution.arrow.useLargeVarTypes": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "700",
+    }
+    rows = keyed(spark, KEYS[key].format("CASE WHEN id % 3 = 0 THEN 0 WHEN id % 11 = 1 THEN NULL ELSE id % 2000 END"))
+    with ExitStack() as stack:
+        for name, value in settings.items():
+            stack.enter_context(setting(spark, name, value))
+        assert as_set(aggregate(rows, "key", Sum(), WORKERS)) == as_set(rows.groupBy("key").agg({"id": "sum"}))
+
+
+@pytest.mark.parametrize("size", ["1", "7"])
+def test_batches_may_be_tiny(spark, size):
+    rows = keyed(spark, "CASE WHEN id % 3 = 0 THEN 0 ELSE id % 90 END").limit(600).repartition(WORKERS)
+    with setting(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", size):
+        assert as_set(aggregate(rows, "key", Sum(), WORKERS)) == as_set(rows.groupBy("key").agg({"id": "sum"}))
+
+
+def test_columns_that_do_not_come_back_from_python_are_refused(spark):
+    rows = keyed(spark, "id % 7").selectExpr("*", "make_ym_interval(1, 2) AS months")
+    with pytest.raises(InputError, match=r"column 'months' has type interval year to month, .*: drop it or cast it"):
+        aggregate(rows, "key", Sum(), WORKERS)
+
+
+class Wrong(Sum):
+    """An update that fails."""
+
+    def update(self, state, rows):
+        return state["no"]
+
+
+def test_a_failure_names_the_line_of_the_user_first(spark):
+    line = Wrong.update.__code__.co_firstlineno + 1
+    with pytest.raises(
+        Exception, match=rf"test_fold.py, line {line}: Wrong.update failed for key \d: KeyError\('no'\)"
+    ):
+        aggregate(keyed(spark, "id % 7"), "key", Wrong(), WORKERS).collect()
+
+
+@pytest.mark.parametrize("operator", [len, lambda rows: rows, pa.table({}), None, 3])
+def test_what_is_no_operator_gets_the_skeleton_of_one(spark, operator):
+    with pytest.raises(InputError, match=r"write class Mine\(keyspread.Operator\): .*def finish.*pass Mine\(\)"):
+        aggregate(keyed(spark, "id % 7"), "key", operator, WORKERS)
+
+
+def test_rows_must_be_a_frame_of_spark():
+    with pytest.raises(InputError, match="df must be a DataFrame of Spark, got Table"):
+        aggregate(pa.table({}), "key", Sum(), WORKERS)
+
+
+def test_workers_have_a_default(spark):
+    """It is that of the session; rows that are read by as many tasks as run at a time stay where they are."""
+    slots, watch = spark.sparkContext.defaultParallelism, Watch()
+    with setting(spark, "spark.sql.shuffle.partitions", str(slots + 3)):
+        result = aggregate(keyed(spark, "id % 7", slots), "key", Sum(), watch=watch)
+        assert str(watch.way) == "fold: every task folds its own rows"
+        assert result.rdd.getNumPartitions() == slots + 3
+
+
+@pytest.mark.parametrize("where", ["id < (SELECT max(id) FROM range(100))", "id IN (SELECT id FROM range(100))"])
+def test_whether_rows_are_even_is_found_without_running_a_subquery(spark, where):
+    tracker = spark.sparkContext.statusTracker()
+    spark.sparkContext.setJobGroup("splits", "splits")
+    try:
+        keyed(spark, "id % 7").createOrReplaceTempView("rows_of_splits")
+        rows, watch = spark.sql(f"SELECT * FROM rows_of_splits WHERE {where}"), Watch()
+        result = aggregate(rows, "key", Sum(), WORKERS, watch=watch)
+        assert "it is not known" in str(watch.way)
+        assert not tracker.getJobIdsForGroup("splits")
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert as_set(result) == as_set(rows.groupBy("key").agg({"id": "sum"}))
+
+
+def test_a_worker_loads_what_an_operator_needs():
+    """A Python worker starts for every job: it must not load the compiler of the kernels, or what builds queries."""
+    long = pa.schema([("n", pa.int64())])
+    own = ColumnStates(Count("n"), ["key"], ["key"], long, long)
+    fold, finish = (
+        in_batches(lambda batches: fold_where_rows_are(own, WORKERS, batches)),
+        in_batches(lambda batches: finish_mixed(own, map(pa.Table.from_batches, [list(batches)]))),
+    )
+    code = """
+import pickle, sys
+import pyarrow as pa
+fold, finish = pickle.load(sys.stdin.buffer)
+ones = pa.array([1] * 20)
+(result,) = finish(fold(iter([pa.record_batch([ones, ones, ones], names=["_0", "_1", "_2"])])))
+unwanted = ("numba", "llvmlite", "keyspread.spark", "keyspread.kernels")
+print(result.to_pylist(), [name for name in sys.modules if name.startswith(unwanted)])
+"""
+    packed = cloudpickle.dumps((fold, finish))
+    ran = subprocess.run([sys.executable, "-c", code], input=packed, capture_output=True, check=True)
+    assert ran.stdout.decode().strip() == "[{'_0': 1, '_1': 20}] []"
+
+
+def test_rows_that_may_change_are_not_spread_where_that_is_not_protected(spark):
+    """An even exchange would lose rows when a task runs again; rows that are folded in place move by key alone."""
+    rows = spark.range(0, 8000, 1, 4).selectExpr("id", "id % 7 AS key", "id / 3 AS f")
+    averages = rows.groupBy("id", "key").agg({"f": "avg"})
+    with setting(spark, "spark.sql.shuffle.orderIndependentChecksum.enabled", "false"):
+        result = aggregate(averages, "key", Sum(), WORKERS)
+        assert "RoundRobin" not in result._jdf.queryExecution().toString()
+        assert as_set(result) == as_set(averages.groupBy("key").agg({"id": "sum"}))
+        with pytest.raises(InputError, match="may depend on the order of rows behind a shuffle"):
+            aggregate(averages, "key", Sum(), WORKERS, watch=Watch())

@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from pyspark.sql import DataFrame
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
 
 from keyspread.errors import InputError
 from keyspread.spark._routing.plan_text import Operator, operators_of, physical_plan
@@ -27,7 +28,9 @@ _ROW_BY_ROW = frozenset(
         "Sample",
     ]
 )
+_RUNS_JOBS = re.compile("subquery|dynamicpruning", re.IGNORECASE)  # whoever asks for the splits waits for these
 _EVEN = ("Range", "LocalTableScan")  # Spark cuts them into equal parts
+_ROUND_ROBIN = re.compile(r"\s*RoundRobinPartitioning\((\d+)\), REPARTITION_BY_NUM\b")  # others may be merged
 _FILES = re.compile(r"range: (\d+)-(\d+)")  # of each file of a split, as Spark prints it
 _ROW_GROUP = 64 << 20  # bytes; in a split of this size there is at least one, as they are usually written
 _UNKNOWN = "it is not known how many rows each input partition has"
@@ -37,29 +40,47 @@ _LARGEST = 1.5  # times the middle one; a task of this size hardly delays the ot
 def tasks_of(df: DataFrame, workers: int) -> tuple[int, str | None]:
     """Return the number of tasks that should work on the rows, and why they must be spread evenly before, if so.
 
-    Nothing runs for it. Where nothing is known (behind a shuffle, a cache, over Spark Connect), rows are spread.
+    Nothing runs for it. `workers` is the number of tasks that should have work at a time. Where nothing is known
+    (behind a shuffle, a cache, over Spark Connect), rows are spread.
     """
     parts, uneven = _splits(df, workers)
     return (parts, None) if uneven is None else (workers, uneven)
 
 
+def slots_of(spark: SparkSession) -> int | None:
+    """Return the number of tasks that run at a time, None if it is not known or may grow."""
+    context = getattr(spark, "_sc", None)
+    if context is None or str(spark.conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
+        return None
+    return int(context.defaultParallelism)
+
+
 def _splits(df: DataFrame, workers: int) -> tuple[int, str | None]:
     """Return the number of input splits if it is known, and in which way they are not even, if they are not."""
     try:
-        operators = operators_of(physical_plan(df))
+        plan = physical_plan(df)
     except InputError:  # a plan that Spark does not print
         return 0, _UNKNOWN
+    if _RUNS_JOBS.search(plan):
+        return 0, _UNKNOWN
+    operators = operators_of(plan)
     others = [one for one in operators if one.name not in _ROW_BY_ROW]
     if not others:
         return 0, _UNKNOWN
     source = others[0]
-    if source.name == "Exchange" and source.details.lstrip().startswith("RoundRobinPartitioning"):
-        parts = int(re.findall(r"\d+", source.details)[0])
+    if numbered := _ROUND_ROBIN.match(source.details):
+        parts = int(numbered[1])
         return parts, None if parts >= workers else _too_few(parts, workers)
     jdf = getattr(df, "_jdf", None)
     if len(others) > 1 or jdf is None or not _is_cut_evenly_or_files(source):
         return 0, _UNKNOWN
-    rdd = jdf.queryExecution().toRdd()
+    try:
+        return _of_rdd(df, jdf.queryExecution().toRdd(), source, workers)
+    except Py4JError:  # what is wrong with the query is told when it runs
+        return 0, _UNKNOWN
+
+
+def _of_rdd(df: DataFrame, rdd: Any, source: Operator, workers: int) -> tuple[int, str | None]:
     parts = rdd.getNumPartitions()
     if parts < workers:
         return parts, _too_few(parts, workers)
@@ -82,7 +103,7 @@ def _is_cut_evenly_or_files(source: Operator) -> bool:
 
 
 def _too_few(parts: int, workers: int) -> str:
-    return f"the input has {parts} partition{'s' if parts > 1 else ''} for {workers} workers"
+    return f"the input has {parts} partition{'' if parts == 1 else 's'} for {workers} workers"
 
 
 def _is_cut_finely(split: Any) -> bool:

@@ -276,6 +276,8 @@ class OperatorParts:
         # A key may have many windows: by the hash of both, they are on all workers.
         window = [] if self._windows is None else [self._windows.name]
         rows = self.rows(df, [*window, *self._names])
+        for field in df.schema.fields:
+            _check_moves(field)
         kinds = [field.dataType for field in rows.schema.fields]
         mixed = _numbered_schema([*kinds[: own.width], BooleanType(), *self._state, *kinds[own.width :]])
         moved = rows.mapInArrow(in_batches(lambda batches: fold_where_rows_are(own, workers, batches)), mixed)
@@ -366,6 +368,17 @@ def _arrow_schema(what: str, operator: AnyOperator, schema: StructType) -> pa.Sc
         name = type(operator).__name__
         raise InputError(
             f"{what} of {name} has a type that Arrow does not have ({schema.simpleString()}): {why(str(problem))}"
+        ) from None
+
+
+def _check_moves(field: StructField) -> None:
+    """Refuse a column that cannot come back from Python, as rows that are not folded do."""
+    try:
+        arrow_schema(StructType([field]))
+    except (PySparkException, pa.ArrowException, TypeError):
+        raise InputError(
+            f"column {field.name!r} has type {field.dataType.simpleString()}, which does not come back from Python: "
+            "drop it or cast it, for example to string"
         ) from None
 
 

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from keyspread import checks
 from keyspread.errors import InputError
 from keyspread.spark._engine.capabilities import is_column, quiet_analysis
 from keyspread.spark._engine.failures import why
@@ -17,28 +15,16 @@ from keyspread.spark._joining.numbering import Numbers, numbers_of
 from keyspread.spark._joining.plan import JoinPlan
 from keyspread.spark._joining.sides import with_partners, with_salts
 from keyspread.spark._routing.keys import quoted, top_of
+from keyspread.spark._routing.options import SHUFFLE_PARTITIONS
 
-_SETTING = "spark.sql.shuffle.partitions"
 _INITIAL = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
 
 
 def has_fewer_than_asked(spark: SparkSession, workers: int) -> bool:
     """Return whether these are fewer partitions than the session asks for."""
-    asked = [str(spark.conf.get(_SETTING)), str(spark.conf.get(_INITIAL, None))]  # the second has no value by default
+    # The second has no value by default.
+    asked = [str(spark.conf.get(SHUFFLE_PARTITIONS)), str(spark.conf.get(_INITIAL, None))]
     return any(number.isdigit() and workers < int(number) for number in asked)
-
-
-def shuffle_partitions(spark: SparkSession) -> int:
-    """Return the number of partitions of a shuffle; some platforms leave it open."""
-    value = str(spark.conf.get(_SETTING))
-    if not value.isdigit():
-        raise InputError(f"{_SETTING} is {value!r}, which says no number: pass workers=")
-    return int(value)
-
-
-def checked_workers(spark: SparkSession, workers: Any) -> int:
-    """Return the number of workers, by default that of the session."""
-    return checks.whole_number("workers", shuffle_partitions(spark) if workers is None else workers)
 
 
 # The join itself: Spark's own, with or without salts, and the columns of `left.join(right, on, how)`.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType
 
@@ -32,6 +32,25 @@ class Way:
     def __str__(self) -> str:
         """Return both, as one line."""
         return f"{self.name}: {self.reason}"
+
+
+# How many workers there are, if the caller does not say it.
+
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def shuffle_partitions(spark: SparkSession) -> int:
+    """Return the number of partitions of a shuffle; some platforms leave it open."""
+    value = str(spark.conf.get(SHUFFLE_PARTITIONS))
+    if not value.isdigit():
+        raise InputError(f"{SHUFFLE_PARTITIONS} is {value!r}, which says no number: pass workers=")
+    return int(value)
+
+
+def checked_workers(spark: SparkSession, workers: Any) -> int:
+    """Return the number of workers, by default that of the session."""
+    return checks.whole_number("workers", shuffle_partitions(spark) if workers is None else workers)
 
 
 # The weight of a row: a column, or an expression of columns, that holds whole numbers.
