@@ -155,13 +155,14 @@ def _folded(
     workers, watch = routing.workers, routing.watch
     tasks, uneven = tasks_of(df, enough)
     # A watch counts the rows of each task, so it needs to know how many tasks there are.
+    how = "every task folds its own rows"
     if uneven is not None and _is_repeatable(df, refuse=watch is not None):
         df, tasks = df.repartition(workers), workers
+        how = f"rows were spread evenly first, because {uneven}"
     if watch is not None:  # a worker is a task that folds
         worker = free_name(df, "worker")
         seen = df.withColumn(worker, F.spark_partition_id())
         df = watch.on(seen, key, worker, replace(routing, workers=tasks)).drop(worker)
-    how = "every task folds its own rows" if uneven is None else f"rows were spread evenly first, because {uneven}"
     _say(watch, Way("fold", how), df)
     return parts.folded(df if windows is None else windows.on(df), workers)
 
