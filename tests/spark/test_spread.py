@@ -308,7 +308,7 @@ def test_the_library_uses_nothing_that_connect_does_not_have():
         "paper/deployment/measure.py",
         "run/gain.py",
         "paper/live/topics.py",
-        "cli/common/installation.py",
+        "cli/commands/doctor.py",
     ]  # these ask for classic Spark, and can do without
     files = {file.relative_to(package).as_posix(): file.read_text() for file in package.rglob("*.py")}
     assert set(classic) < set(files)

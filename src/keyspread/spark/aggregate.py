@@ -99,7 +99,7 @@ def aggregate(
 
     >>> from keyspread.operators import Count
     >>> from keyspread.spark import Watch, aggregate, session
-    >>> rows = session().range(1000).selectExpr("if(id % 3 = 0, 'hot', 'cold') AS k", "id AS v")
+    >>> rows = session().range(0, 1000, 1, 4).selectExpr("if(id % 3 = 0, 'hot', 'cold') AS k", "id AS v")
     >>> watch = Watch()
     >>> counts = aggregate(rows, "k", Count(), workers=4, watch=watch)
     >>> counts.orderBy("k").collect()
