@@ -63,7 +63,10 @@ def topic(kafka, request):
 
 
 def send(kafka, topic, df):
-    df.write.format("kafka").option("kafka.bootstrap.servers", kafka.address).option("topic", topic).save()
+    # A producer that gives up on a slow broker fails its task, and the next attempt sends all its messages again.
+    patient = {"kafka.delivery.timeout.ms": 600_000, "kafka.request.timeout.ms": 300_000, "kafka.max.block.ms": 600_000}
+    to = {"kafka.bootstrap.servers": kafka.address, "topic": topic}
+    df.write.format("kafka").options(**to, **patient).save()
 
 
 def hot_messages(spark, start, end):
