@@ -88,8 +88,8 @@ _NOTHING = np.empty(0, np.int64)
 def python_worker(key_hash: Column, routing: Routing, weight: Column | None, order: Column | None) -> Column:
     """Return the worker of each row, as its partition routes it: `source` is the partition's number.
 
-    Every task starts anew, so every micro-batch of a stream does. A task that is retried routes the same rows the same
-    if it reads them in the same order, or with `order` in any order.
+    Every task starts without memory, and so does every micro-batch of a stream. A task that is retried routes the same
+    rows the same if it reads them in the same order, or with `order` in any order.
     """
     route = _by_plan_of_part(routing) if routing.kind is Kind.LOOK_AHEAD else _by_sender(routing)
     return worker_column(route, key_hash, weight, order)
